@@ -168,9 +168,7 @@ func (s *simulated) run() {
 				}
 				s.publish(bus.HeartbeatSubject(h.name), bus.Encode(bus.Heartbeat{Host: h.name, Incarnation: "1", Time: time.Now().UnixNano(), Queries: 1}))
 				if h.out != nil && !h.done && time.Since(s.began) > 500*time.Millisecond {
-					s.add(h, bus.Header{Kind: bus.ItemRows, Flush: true, Round: uint64(second.Unix() - s.began.Unix())}, bus.Total, parts)
-					beat, _ := h.out.Beat(bus.Header{Echo: s.echo(), Summary: &wire.Summary{}})
-					s.publish(s.query.Subject(h.name), beat)
+					s.add(h, bus.Header{Kind: bus.ItemRows, Flush: true, Round: uint64(second.Unix() - s.began.Unix()), Echo: s.echo(), Summary: &wire.Summary{}}, bus.Total, parts)
 				}
 			}
 			s.mu.Unlock()

@@ -48,6 +48,7 @@ type run struct {
 	mark    int64
 	over    bool // the result has no reader any more
 	done    bool // ItemEnd was sent
+	summed  bool // a total since the last beat has said what a beat says
 	round   uint64
 }
 
@@ -262,10 +263,16 @@ func (r *run) spread(ctx context.Context) { sleep(ctx, r.a.spread(spreading)) }
 
 // flush sends the pending rows.
 func (r *run) flush(complete bool) {
+	h := bus.Header{Kind: bus.ItemRows, Flush: complete}
 	if complete {
 		r.round++
 	}
-	r.add(bus.Header{Kind: bus.ItemRows, Flush: complete, Round: r.round}, r.how, r.pending)
+	if r.how == bus.Total && !r.summed {
+		sum := r.res.Summary()
+		h.Summary, r.summed = &sum, true
+	}
+	h.Round = r.round
+	r.add(h, r.how, r.pending)
 	release(&r.pending)
 	r.rows, r.bytes = 0, 0
 }
@@ -319,8 +326,13 @@ func (r *run) send(ms ...[]byte) {
 	}
 }
 
-// beat says that the host is alive, and how far its result is.
+// beat says that the host is alive, and how far its result is, unless a total has just said so. If
+// that was lost the next beat tells.
 func (r *run) beat() {
+	if r.summed {
+		r.summed = false
+		return
+	}
 	h := bus.Header{Mark: r.mark, Echo: r.returned()}
 	if r.res != nil && !r.done {
 		sum := r.res.Summary()

@@ -15,6 +15,7 @@ import (
 
 	"endoscope/client"
 	"endoscope/client/fleet/root"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/fleet"
 	"endoscope/server/standing"
@@ -79,7 +80,7 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		return fail(err)
 	}
 	silent := slog.New(slog.NewTextHandler(io.Discard, nil))
-	keeper, err := fleet.New(fleet.Options{Host: bus.Host{Name: bus.ReducerName("demo"), Version: d.Version}, Bus: *at, Engine: shared{engine}, Log: silent})
+	keeper, err := fleet.New(fleet.Options{Host: bus.Host{Name: bus.ReducerName("demo"), Version: d.Version}, Bus: *at, Engine: shared{engine, 1}, Log: silent})
 	if err != nil {
 		return fail(err)
 	}
@@ -92,7 +93,7 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		a, err := fleet.New(fleet.Options{
 			Host: bus.Host{Name: fmt.Sprintf("demo-%03d", i+1), Version: d.Version, Kernel: fleet.Kernel(),
 				Labels: map[string]string{"rack": fmt.Sprintf("r%d", i/10+1), "program": fmt.Sprint(program + 1)}},
-			Bus: *at, Engine: shared{engine}, Target: wire.Options{PID: d.Programs[program]},
+			Bus: *at, Engine: shared{engine, (d.Hosts-program-1)/len(d.Programs) + 1}, Target: wire.Options{PID: d.Programs[program]},
 			Log: silent,
 		})
 		if err != nil {
@@ -103,10 +104,43 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 	return at, wait, nil
 }
 
-// shared is an engine whose sessions are of the user of this process, whoever asks.
-type shared struct{ wire.Engine }
+// shared is an engine whose sessions are of the user of this process, whoever asks. Each of its
+// hosts has its part of the cost of the probes that they share.
+type shared struct {
+	wire.Engine
+	hosts int // that observe the same program
+}
 
 func (s shared) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
 	o.User = nil
-	return s.Engine.NewSession(ctx, o)
+	session, err := s.Engine.NewSession(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return sharedSession{session, s.hosts}, nil
+}
+
+type sharedSession struct {
+	wire.Session
+	hosts int
+}
+
+// ExecuteShare implements wire.Sharer.
+func (s sharedSession) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	r, err := s.Session.(wire.Sharer).ExecuteShare(ctx, host, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return sharedResult{r, s.hosts}, nil
+}
+
+type sharedResult struct {
+	wire.Result
+	hosts int
+}
+
+func (r sharedResult) Summary() wire.Summary {
+	s := r.Result.Summary()
+	s.Cost /= time.Duration(r.hosts)
+	return s
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type published struct {
 	settled bool // Answer is no longer waited for
 	joined  chan fleet.Joined
 	queue   []fleet.Joined // to be joined
+	turn    int            // of acknowledging
 	over    bool           // joined is closed, or will be
 	ending  bool
 
@@ -56,7 +58,14 @@ type answers struct {
 	shard            *shard // what reducers send; nil: a host does
 	ahead, uncertain time.Duration
 	measured         time.Time
+	turn             int // when it is acknowledged, if there are many
 }
+
+// Of more than mostAcknowledged hosts each is told in one of so many turns what was received.
+const (
+	mostAcknowledged = 1000
+	turns            = 10
+)
 
 // joining is how long a result waits at least for hosts that send heartbeats and have not
 // answered: their answers may have been lost.
@@ -157,7 +166,7 @@ func (e *Engine) subscribe(subject string, receive nats.MsgHandler) (*nats.Subsc
 }
 
 func newAnswers(host string) *answers {
-	return &answers{name: host, since: time.Now(), begun: make(chan struct{})}
+	return &answers{name: host, since: time.Now(), begun: make(chan struct{}), turn: mathrand.IntN(turns)}
 }
 
 // Hosts implements fleet.Published.
@@ -381,8 +390,9 @@ func (p *published) acknowledge(now time.Time) {
 	}
 	var all []message
 	p.mu.Lock()
+	p.turn = (p.turn + 1) % turns
 	for _, a := range p.hosts {
-		if a.last == nil {
+		if a.last == nil || len(p.hosts) > mostAcknowledged && a.turn != p.turn {
 			continue
 		}
 		p.succeed(a, now)
@@ -414,24 +424,21 @@ func (p *published) finish(now time.Time) {
 	if !p.settled || p.over || len(p.queue) > 0 || p.keeps != nil {
 		return
 	}
-	running, again := 0, 0
+	again := false
 	for _, a := range p.hosts {
 		switch r := a.last; {
 		case a.shard != nil && (r == nil || !r.ended()): // if no reducer goes on, this root does
-			running++
+			return
 		case r == nil && now.Sub(a.since) < joining && time.Since(p.lastHeard(a)) < silentFor:
-			running++
+			return
 		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
 		case r.again && p.leads():
-			again++
+			again = true
 		default:
-			running++
+			return
 		}
 	}
-	if running > 0 {
-		return
-	}
-	if again > 0 {
+	if again {
 		p.ending = true
 		return
 	}

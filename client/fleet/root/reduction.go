@@ -21,15 +21,16 @@ import (
 // that it can go on when the owner does not. Which results hosts may drop depends on the root:
 // they keep what the root does not have.
 type reduction struct {
-	query  bus.Query
-	shard  int
-	name   string               // of the reducer, as the bus names it
-	send   func(message []byte) // to the root
-	p      *published
-	orders chan order
-	ended  chan struct{} // closed when run has ended
-	lost   atomic.Bool   // it has results of hosts that were restarted since, which do not send them again
-	owner  chan struct{} // closed when it has owned the shard
+	query   bus.Query
+	shard   int
+	name    string               // of the reducer, as the bus names it
+	send    func(message []byte) // to the root
+	p       *published
+	orders  chan order
+	ended   chan struct{}  // closed when run has ended
+	lost    atomic.Bool    // it has results of hosts that were restarted since, which do not send them again
+	owner   chan struct{}  // closed when it has owned the shard
+	numbers map[string]int // of the hosts of the shard
 
 	// The fields below belong to run's goroutine.
 	epoch   uint64 // 0: it follows silently
@@ -75,10 +76,10 @@ func (m *made) window() bool {
 // newReduction returns what merges what the hosts of a shard send. Its p must begin to receive
 // that, and run must be called.
 func newReduction(e *Engine, q bus.Query, shard int, hosts []string, name string, send func([]byte)) *reduction {
-	r := &reduction{query: q, shard: shard, name: name, send: send, orders: make(chan order, 64), ended: make(chan struct{}), owner: make(chan struct{})}
+	r := &reduction{query: q, shard: shard, name: name, send: send, orders: make(chan order, 64), ended: make(chan struct{}), owner: make(chan struct{}), numbers: map[string]int{}}
 	p := &published{e: e, query: q, part: &partial{hosts: hosts}, hosts: map[string]*answers{}, quit: make(chan struct{}), led: make(chan struct{}), joined: make(chan fleet.Joined)}
-	for _, h := range hosts {
-		p.hosts[h] = newAnswers(h)
+	for i, h := range hosts {
+		p.hosts[h], r.numbers[h] = newAnswers(h), i
 	}
 	r.p = p
 	return r
@@ -217,7 +218,7 @@ func (r *reduction) receive(m merging) {
 			r.lost.Store(slices.ContainsFunc(sum.Hosts, func(h wire.HostState) bool { return h.Gaps != nil }))
 		}
 		for _, c := range m.merged.Covers {
-			h.Shard.Covers = h.Shard.Covers.Add(c.Host, c.Run, c.Round)
+			h.Shard.Covers = h.Shard.Covers.Add(r.numbers[c.Host], c.Run, c.Round)
 		}
 		r.keep(x)
 	}

@@ -85,7 +85,7 @@ func (r *hostResult) deliver(h *bus.Header, items []*bus.Item, now time.Time) {
 	}
 	for _, it := range items {
 		switch {
-		case r.shard != nil && !r.shard.counts(it):
+		case r.shard != nil && !r.shard.counts(it, r.began, now):
 			continue
 		case it.Kind == bus.ItemBegin || it.Kind == bus.ItemRefused:
 			r.first, r.began = it, now
@@ -129,7 +129,7 @@ func (r *hostResult) deliver(h *bus.Header, items []*bus.Item, now time.Time) {
 func (r *hostResult) sum(s *wire.Summary) {
 	hosts := r.summary.Hosts
 	if r.summary = *s; r.shard != nil {
-		r.summary.Hosts = fleet.WithGaps(s.Hosts, hosts)
+		r.summary.Hosts = fleet.WithGaps(fleet.WithGaps(s.Hosts, hosts), r.shard.gaps)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
 )
 
@@ -17,8 +18,11 @@ type shard struct {
 	hosts  []string // of the query
 	from   string   // the reducer whose states count, as the bus names it
 	covers bus.Coverage
-	upto   int64       // windows that end here or before were taken
-	next   *succession // of a newer epoch than that of the result; nil: there is none
+	epoch  uint64             // of who has merged them
+	lost   map[bus.Start]bool // starts of agents that only the epoch before covered
+	gaps   []wire.HostState   // of these, once the hosts were started again
+	upto   int64              // windows that end here or before were taken
+	next   *succession        // of a newer epoch than that of the result; nil: there is none
 }
 
 // succession is what the reducer of a newer epoch has sent. It replaces the result when it
@@ -199,18 +203,48 @@ func (p *published) succeed(a *answers, now time.Time) {
 }
 
 // counts reports whether an item counts, and notes it. Windows that an earlier epoch has given
-// do not count again.
-func (s *shard) counts(it *bus.Item) bool {
+// do not count again. began is when the query did.
+func (s *shard) counts(it *bus.Item, began, now time.Time) bool {
 	switch of := it.Shard; {
 	case it.Kind != bus.ItemRows || of == nil:
 	case !of.Once:
-		s.covers = of.Covers
+		s.compare(of, began, now)
+		s.covers, s.epoch = of.Covers, of.Epoch
 	case of.End <= s.upto:
 		return false
 	default:
 		s.upto = of.End
 	}
 	return true
+}
+
+// compare finds the starts of agents whose results went with the reducer of the epoch before: the
+// next one had received nothing of them, and the hosts were started again. No reducer knows of
+// these gaps.
+func (s *shard) compare(of *bus.Shard, began, now time.Time) {
+	changed := s.covers != nil && of.Epoch != s.epoch
+	if !changed && len(s.lost) == 0 {
+		return
+	}
+	have := of.Covers.Versions()
+	if changed {
+		s.lost = map[bus.Start]bool{}
+		for start := range s.covers.Versions() {
+			s.lost[start] = true
+		}
+	}
+	last := map[int]uint64{}
+	for start := range have {
+		delete(s.lost, start)
+		last[start.Host] = max(last[start.Host], start.Run)
+	}
+	for start := range s.lost {
+		if start.Run < last[start.Host] && start.Host < len(s.hosts) {
+			delete(s.lost, start)
+			gap := wire.HostGap{Run: fmt.Sprintf("%016x", start.Run), From: began, To: now}
+			s.gaps = append(s.gaps, wire.HostState{Name: s.hosts[start.Host], State: wire.HostAnswered, Gaps: []wire.HostGap{gap}})
+		}
+	}
 }
 
 // localReductions merge, at the root, the results of shards that have no reducer. They belong

@@ -13,6 +13,8 @@ type Stream struct {
 	behind   time.Time // since when something is missing
 	asked    time.Time
 	acked    uint64 // Next of the last acknowledgement
+	answered time.Time
+	kept     uint64 // the last delivered item that no other replaces
 	Dropped  uint64 // rows that the host dropped
 	Reported *Echo  // the last
 }
@@ -52,7 +54,9 @@ func (s *Stream) Add(h *Header, rows []byte, now time.Time) (out []*Item) {
 		if it == nil {
 			break
 		}
-		s.advance(it.Seq + 1)
+		if s.advance(it.Seq + 1); !it.Total {
+			s.kept = it.Seq
+		}
 		out = append(out, it)
 	}
 	switch {
@@ -119,15 +123,19 @@ const (
 	askedEvery   = 500 * time.Millisecond
 )
 
+// totalsEvery is how often totals are acknowledged, of which a host keeps only the last one.
+const totalsEvery = 5 * time.Second
+
 // Answer returns what the host must be told now: how far its items were received, and
 // whether some are missing. ok is false if there is nothing to tell. consumed is the first
 // item that the reader has not taken yet.
 func (s *Stream) Answer(consumed uint64, now time.Time) (c Control, ok bool) {
 	c.Next = min(s.next, consumed)
 	missing := !s.behind.IsZero() && now.Sub(s.behind) >= missingAfter && now.Sub(s.asked) >= askedEvery
-	if !missing && c.Next <= s.acked {
+	if !missing && (c.Next <= s.acked || s.kept < s.acked && now.Sub(s.answered) < totalsEvery) {
 		return c, false
 	}
+	s.answered = now
 	if missing {
 		c.Missing, s.asked = s.next, now
 	}
