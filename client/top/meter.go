@@ -31,8 +31,14 @@ FROM function_duration WHERE %s GROUP BY function_name, module EMIT EVERY 2s WIT
 const Limit = 0.01
 
 const (
-	// samplingShare is the part of the overhead that stack samples may take.
-	samplingShare = 0.15
+	// samplingShare is the part of the overhead that stack samples may take, by their own
+	// measure: with the changes of threads that each causes it is twice as much. Of a program
+	// that uses fewCPUs or less, there are so few that they may take littleShare.
+	samplingShare, littleShare = 0.1, 0.15
+	fewCPUs                    = 0.3
+	// countingShare is the part that everything may take before calls are counted in fewer
+	// slices.
+	countingShare = 0.85
 	// leastCPUs is what a program is taken to use, as WITHIN OVERHEAD takes it.
 	leastCPUs = 0.1
 )
@@ -108,7 +114,7 @@ func (m *Meter) sample(ctx context.Context) error {
 		m.mu.Lock()
 		m.cpus = cpus
 		m.mu.Unlock()
-		set, err := m.session.Execute(ctx, fmt.Sprintf(setSampling, 100*m.limit*samplingShare*cpus))
+		set, err := m.session.Execute(ctx, fmt.Sprintf(setSampling, 100*m.limit*max(samplingShare*cpus, littleShare*min(cpus, fewCPUs))))
 		if err == nil {
 			err = set.Close()
 		}
@@ -241,7 +247,7 @@ func (m *Meter) choose() []key {
 // countSet counts the calls of a set, until others should be counted, which is not decided
 // before some time has passed.
 func (m *Meter) countSet(ctx context.Context, set []key, reconsider time.Duration) error {
-	res, err := m.session.Execute(ctx, fmt.Sprintf(calls, condition(set), 100*m.limit))
+	res, err := m.session.Execute(ctx, fmt.Sprintf(calls, condition(set), 100*m.limit*countingShare))
 	if err != nil {
 		return err
 	}

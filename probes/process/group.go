@@ -104,6 +104,9 @@ func (g *Group) is(p Process) func(Process) bool {
 	}
 }
 
+// Grows reports whether other processes may join the group.
+func (g *Group) Grows() bool { return g.grows || g.follows }
+
 // MayChange reports whether a viewer limits the group, so that what it includes
 // may change at any time.
 func (g *Group) MayChange() bool { return !g.viewer.Everything() }

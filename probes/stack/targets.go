@@ -8,8 +8,12 @@ import (
 )
 
 // rescan is the minimum interval between searches of /proc for processes that match a
-// name or an executable, and between rereads of the names of known processes.
-const rescan = 100 * time.Millisecond
+// name or an executable, and remembered that between rereads of the names of processes where
+// no other can join them.
+const (
+	rescan     = 100 * time.Millisecond
+	remembered = 500 * time.Millisecond
+)
 
 // targets tracks the processes that match a target.
 type targets struct {
@@ -25,8 +29,11 @@ func newTargets(t plan.Target, now []process.Process) *targets {
 // refresh adds the processes that match now, and removes those that no longer match. A
 // process that reuses a pid is a different process.
 func (t *targets) refresh() error {
-	now := time.Now()
-	if now.Sub(t.scanned) < rescan && !t.group.MayChange() {
+	now, pause := time.Now(), rescan
+	if !t.group.Grows() {
+		pause = remembered
+	}
+	if now.Sub(t.scanned) < pause && !t.group.MayChange() {
 		return nil
 	}
 	t.scanned = now
