@@ -30,7 +30,7 @@ func profiling(text string) (b behaviour, ok bool) {
 		return behaviour{columns("timestamp", types.Timestamp, "percent_cpu", types.Double), func(r *result) error {
 			return r.rows(row(types.Time(0), types.Float(50)))
 		}}, true
-	case strings.Contains(text, "WITHIN OVERHEAD 1%"):
+	case strings.Contains(text, "WITHIN OVERHEAD"):
 		return behaviour{columns("function_name", types.Varchar, "module", types.Varchar, "n", types.Bigint, "avg", types.Duration, "p99", types.Duration,
 			"exact", types.Boolean, "share", types.Double, "high", types.Bigint), func(r *result) error {
 			r.summary.Overhead = 0.005
