@@ -48,10 +48,10 @@ func BenchmarkFunctions(b *testing.B) {
 		without []string // prefixes of functions that are left out
 	}{
 		{"redis-server, get and set", loadedRedis, nil},
-		{"PostgreSQL, pgbench -S", func(t testing.TB) *loaded { return loadedPostgres(t, "-S") }, []string{"sub_"}},
+		{"PostgreSQL, pgbench -S", func(t testing.TB) *loaded { return loadedPostgres(t, "-S", 4) }, []string{"sub_"}},
 		// Those of the runtime include its scheduler and collector.
 		{"a server in Go", loadedGo, []string{"runtime.", "internal/runtime/"}},
-		{"PostgreSQL, pgbench as TPC-B", func(t testing.TB) *loaded { return loadedPostgres(t, "-btpcb-like") }, []string{"sub_"}},
+		{"PostgreSQL, pgbench as TPC-B", func(t testing.TB) *loaded { return loadedPostgres(t, "-btpcb-like", 4) }, []string{"sub_"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
@@ -315,7 +315,7 @@ func main() {
 		return strconv.ParseInt(line, 10, 64)
 	}
 	testenv.UntilNil(t, "the server answers", func() error { _, err := count(); return err })
-	l := &loaded{options: wire.Options{PID: pid}}
+	l := &loaded{options: wire.Options{PID: pid}, functions: "function_name LIKE '%'"}
 	l.requests = func() int64 {
 		n, err := count()
 		if err != nil {

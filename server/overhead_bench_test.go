@@ -41,15 +41,17 @@ func BenchmarkBudget(b *testing.B) {
 		var rows []string
 		for _, c := range []struct {
 			name string
-			pair func(testing.TB) [2]*loaded
+			one  func(testing.TB) *loaded
 			late bool
 		}{
-			{"redis-server, load from before", redisPair, false},
-			{"redis-server, load 5 s after the query", redisPair, true},
-			{"PostgreSQL, pgbench -S", postgresPair, false},
+			{"redis-server, load from before", loadedRedis, false},
+			{"redis-server, load 5 s after the query", loadedRedis, true},
+			{"PostgreSQL, pgbench -S of one client", func(t testing.TB) *loaded { return loadedPostgres(t, "-S", 1) }, false},
+			{"PostgreSQL, pgbench -S of eight clients", func(t testing.TB) *loaded { return loadedPostgres(t, "-S", 8) }, false},
+			{"a server in Go", loadedGo, false},
 		} {
 			for _, percent := range []int{1, 5} {
-				rows = append(rows, measureBudget(b, c.name, c.pair, percent, c.late))
+				rows = append(rows, measureBudget(b, c.name, c.one, percent, c.late))
 				b.Log(rows[len(rows)-1])
 				writeTable(b, "budget.md", "| server, functions | allowed | requests for processor time, of untouched | control | the second with the least | requests for time | overhead as the footer has it |", rows)
 			}
@@ -66,7 +68,7 @@ func writeTable(b *testing.B, name, head string, rows []string) {
 }
 
 const (
-	budgetRuns    = 2
+	budgetRuns    = 3
 	budgetBefore  = 5  // windows
 	budgetSeconds = 12 // of a query
 	budgetLate    = 5  // windows until the load comes
@@ -86,8 +88,8 @@ type loaded struct {
 type window struct{ perCPU, perTime float64 }
 
 // measureBudget returns a row of the table.
-func measureBudget(b *testing.B, name string, pair func(testing.TB) [2]*loaded, percent int, late bool) string {
-	servers := pair(b)
+func measureBudget(b *testing.B, name string, one func(testing.TB) *loaded, percent int, late bool) string {
+	servers := []*loaded{one(b), one(b)}
 	var ratios, times, control []float64
 	var said []string
 	least := math.Inf(1)
@@ -215,12 +217,6 @@ func loadOf(t testing.TB, command func() *exec.Cmd, output func(*exec.Cmd)) (beg
 	}, end
 }
 
-func redisPair(t testing.TB) [2]*loaded { return [2]*loaded{loadedRedis(t), loadedRedis(t)} }
-
-func postgresPair(t testing.TB) [2]*loaded {
-	return [2]*loaded{loadedPostgres(t, "-S"), loadedPostgres(t, "-S")}
-}
-
 func loadedRedis(t testing.TB) *loaded {
 	program := testenv.NeedProgram(t, "redis-benchmark")
 	r := startRedis(t)
@@ -233,8 +229,8 @@ func loadedRedis(t testing.TB) *loaded {
 	return l
 }
 
-// loadedPostgres is a server for a script of pgbench, by its option.
-func loadedPostgres(t testing.TB, script string) *loaded {
+// loadedPostgres is a server for a script of pgbench, by its option, with some clients.
+func loadedPostgres(t testing.TB, script string, clients int) *loaded {
 	rate := regexp.MustCompile(`^progress: [0-9.]+ s, ([0-9.]+) tps`)
 	p := startPostgres(t, "log_statement=none")
 	p.pgbench("-i", "-s", "1", "-q")
@@ -249,7 +245,7 @@ func loadedPostgres(t testing.TB, script string) *loaded {
 		return sum
 	}
 	l.begin, l.end = loadOf(t, func() *exec.Cmd {
-		return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), script, "-n", "-T", "1200", "-c", "4", "-P", "1", "bench")
+		return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), script, "-n", "-T", "1200", "-c", strconv.Itoa(clients), "-P", "1", "bench")
 	}, func(cmd *exec.Cmd) {
 		out, err := cmd.StderrPipe()
 		if err != nil {

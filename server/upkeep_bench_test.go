@@ -24,7 +24,7 @@ func BenchmarkBudgetUpkeep(b *testing.B) {
 		var rows []string
 		for _, load := range []string{"redis-benchmark", "none"} {
 			for _, percent := range []int{1, 1, 5, 5} {
-				server := redisPair(b)[0]
+				server := loadedRedis(b)
 				if load != "none" {
 					server.begin()
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -176,6 +177,16 @@ func TestReducerThatLacksResults(t *testing.T) {
 		next()
 	}
 	w.check(totals{}, last, false)
+	gaps := map[string]int{}
+	for _, note := range r.Summary().Notes {
+		if host, _, ok := strings.Cut(note, ": it was restarted, and nothing is known from "); ok {
+			gaps[host]++
+		}
+	}
+	// One from its last total until it began again, and one of all that only r0 had.
+	if len(gaps) != shards || !slices.Contains(slices.Collect(maps.Values(gaps)), 2) {
+		t.Errorf("gaps %v in %q", gaps, r.Summary().Notes)
+	}
 }
 
 // awaitOwners waits until shards have these owners.
