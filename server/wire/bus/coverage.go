@@ -3,6 +3,7 @@ package bus
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"math"
 	"strconv"
 )
 
@@ -39,7 +40,7 @@ func (c Coverage) Versions() map[Start]uint64 {
 	out := make(map[Start]uint64, len(c)/10)
 	for len(c) > 0 {
 		host, n := binary.Uvarint(c)
-		if n <= 0 || len(c) < n+8 {
+		if n <= 0 || host > math.MaxInt32 || len(c) < n+8 {
 			return nil
 		}
 		run := binary.BigEndian.Uint64(c[n:])

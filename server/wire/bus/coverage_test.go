@@ -25,6 +25,9 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%v lacks %d starts, want %d", c.now.Versions(), got, c.want)
 		}
 	}
+	if got := (Coverage{}).Add(-1, first, 1).Versions(); got != nil {
+		t.Errorf("a host whose number is too large: %v", got)
+	}
 	for n := range before[:len(before)-1] {
 		_ = before[:n].Versions() // must not panic
 	}
