@@ -50,7 +50,7 @@ func (p *Program) fleetDemo() *cobra.Command {
 		Short: "a fleet in this process, with a bus of its own",
 		Long: `Starts a NATS server that listens nowhere and the agents of N hosts, all in this process,
 and queries them as one. The hosts observe small programs that are part of endoscope: a few,
-which they share, so that a call, and what it costs, is counted by each host that observes its program.
+which they share, so that a call is counted by each host that observes its program. Each has its part of the cost.
 host_label('program') is which one. Everything ends with the command.`,
 		Example: `  endoscope fleet demo --hosts 100 -c "SELECT function_name, COUNT(*), QUANTILE(duration, 0.99)
       FROM function_duration GROUP BY function_name EMIT EVERY 1s FOR 5s"
@@ -98,7 +98,7 @@ func (p *Program) runFleet(ctx context.Context, f *flags, hosts, programs int) (
 		stop()
 		err = errors.Join(err, wait())
 	}()
-	fmt.Fprintf(p.Stderr, "notice: %d hosts in this process observe %d programs: a call, and what it costs, is counted by each host that observes its program\n", hosts, programs)
+	fmt.Fprintf(p.Stderr, "notice: %d hosts in this process observe %d programs: a call is counted by each host that observes its program\n", hosts, programs)
 	f.dial = func() (wire.Engine, error) {
 		e, err := root.Dial(ctx, root.Options{Bus: *at})
 		if err != nil {
