@@ -18,7 +18,7 @@ import (
 const (
 	// chunk is how many functions without calls share a link, which is replaced when one of them
 	// is called often; if there are few, each has its own.
-	chunk, few = 64, 32
+	chunk, few = 128, 32
 	// countTime is how long the program runs while calls are counted before functions are
 	// observed all the time, and patience how long that is waited for.
 	countTime, patience = time.Millisecond, 50 * time.Millisecond
