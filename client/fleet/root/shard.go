@@ -18,7 +18,7 @@ type shard struct {
 	hosts  []string // of the query
 	from   string   // the reducer whose states count, as the bus names it
 	covers bus.Coverage
-	epoch  uint64             // of who has merged them
+	epoch  uint64             // of the reducer that sent covers
 	lost   map[bus.Start]bool // starts of agents that only the epoch before covered
 	gaps   []wire.HostState   // of these, once the hosts were started again
 	upto   int64              // windows that end here or before were taken
