@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -199,7 +198,7 @@ func engineCounts(clause string) func(*testing.B, wire.Session, wire.Options, []
 
 // bpftraceCounts counts in one map of bpftrace, by address.
 func bpftraceCounts(b *testing.B, _ wire.Session, o wire.Options, functions []called) func() {
-	program := testenv.NeedProgram(b, "bpftrace")
+	testenv.NeedProgram(b, "bpftrace")
 	exe := o.Exe
 	if exe == "" {
 		exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", o.PID))
@@ -217,36 +216,11 @@ func bpftraceCounts(b *testing.B, _ wire.Session, o wire.Options, functions []ca
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(program, "--unsafe", "-B", "line", file)
-	cmd.Env = append(os.Environ(), "BPFTRACE_MAX_PROBES=100000", "BPFTRACE_MAX_BPF_PROGS=100000")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
+	end, said := runBpftrace(b, []string{"BPFTRACE_MAX_PROBES=100000", "BPFTRACE_MAX_BPF_PROGS=100000"}, "--unsafe", file)
+	if end == nil {
+		b.Logf("bpftrace does not count %d functions: %.500s", len(functions), said)
 	}
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "ready" {
-	}
-	if lines.Text() != "ready" {
-		_ = cmd.Wait()
-		b.Logf("bpftrace does not count %d functions: %.500s", len(functions), said.String())
-		return nil
-	}
-	ended := make(chan struct{})
-	go func() {
-		for lines.Scan() {
-		}
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	return func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		<-ended
-	}
+	return end
 }
 
 // loadedGo is a server in Go, which counts its requests, and a load of four connections.

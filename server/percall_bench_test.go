@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -295,42 +296,53 @@ func linkEmpty(b *testing.B, path string, offset uint64, kind uint32, pid int) (
 // and the function's name; nothing where it is not installed.
 func bpftrace(program string) func(*testing.B, callTarget, int) func() {
 	return func(b *testing.B, t callTarget, _ int) func() {
-		path, err := exec.LookPath("bpftrace")
-		if err != nil || t.name == "Go" && strings.Contains(program, "uretprobe") {
+		if _, err := exec.LookPath("bpftrace"); err != nil || t.name == "Go" && strings.Contains(program, "uretprobe") {
 			return nil // a return trap crashes Go programs
 		}
-		cmd := exec.Command(path, "-B", "line", "-e", `BEGIN { printf("ready\n"); } `+fmt.Sprintf(program, t.path, t.symbol))
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			b.Fatal(err)
+		end, said := runBpftrace(b, nil, "-e", `BEGIN { printf("ready\n"); } `+fmt.Sprintf(program, t.path, t.symbol))
+		if end == nil {
+			b.Fatalf("bpftrace ended: %s", said)
 		}
-		var said strings.Builder
-		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		for lines.Scan() && lines.Text() != "ready" {
-		}
-		if lines.Text() != "ready" {
-			b.Fatalf("bpftrace ended: %s", said.String())
-		}
-		ended := make(chan struct{})
-		go func() { // what it prints is read, so that it does not wait
-			for lines.Scan() {
-			}
-			cmd.Wait()
-			close(ended)
-		}()
-		return func() {
-			for { // it forgets a signal that comes while it attaches
-				cmd.Process.Signal(syscall.SIGINT)
-				select {
-				case <-ended:
-					return
-				case <-time.After(time.Second):
-				}
-			}
-		}
+		return end
 	}
+}
+
+// runBpftrace starts bpftrace with variables and arguments, and waits until it prints ready. end ends
+// it; it is nil if bpftrace has ended before, and then said is what it wrote to standard error.
+func runBpftrace(b *testing.B, variables []string, arguments ...string) (end func(), said string) {
+	cmd := exec.Command("bpftrace", append([]string{"-B", "line"}, arguments...)...)
+	cmd.Env = append(os.Environ(), variables...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "ready" {
+	}
+	if lines.Text() != "ready" {
+		_ = cmd.Wait()
+		return nil, errs.String()
+	}
+	ended := make(chan struct{})
+	go func() { // what it prints is read, so that it does not wait
+		for lines.Scan() {
+		}
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	return func() {
+		for { // it forgets a signal that comes while it attaches
+			_ = cmd.Process.Signal(syscall.SIGINT)
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}, ""
 }

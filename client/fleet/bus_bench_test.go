@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -57,9 +58,7 @@ var simulatedFleets = []struct {
 //
 // writes testdata/figures/hosts.md.
 func BenchmarkHosts(b *testing.B) {
-	var table bytes.Buffer
-	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
-	fmt.Fprintf(w, "aggregates\thosts\tCPUs of the root\tCPU s for an answer\tMB/s received\ts to all armed\ts to the first answer\tms after the second, median\tworst\tanswers left out\t\n")
+	rows := []string{"aggregates\thosts\tCPUs of the root\tCPU s for an answer\tMB/s received\ts to all armed\ts to the first answer\tms after the second, median\tworst\tanswers left out\t\n"}
 	e := engine(b)
 	defer e.Close()
 	measured := 0
@@ -72,17 +71,25 @@ func BenchmarkHosts(b *testing.B) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(aggregates, "COUNT(*), "), "(")
 			b.Run(fmt.Sprint(strings.ToLower(name), "/hosts=", hosts), func(b *testing.B) {
 				if m := benchmarkHosts(b, statements[0], what, hosts, 0); m != nil {
-					fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.1f\t%.2f\t%.2f\t%s\t%s\t%d of %d\t\n", aggregates, hosts, m.CPUs, m.CPUs*m.took/float64(m.answers), m.rate, m.armed.Seconds(), m.first.Seconds(), inMilliseconds(m.median), inMilliseconds(m.worst), m.left, m.answers)
+					rows = append(rows, fmt.Sprintf("%s\t%d\t%.2f\t%.2f\t%.1f\t%.2f\t%.2f\t%s\t%s\t%d of %d\t\n", aggregates, hosts, m.CPUs, m.CPUs*m.took/float64(m.answers), m.rate, m.armed.Seconds(), m.first.Seconds(), inMilliseconds(m.median), inMilliseconds(m.worst), m.left, m.answers))
 				}
 			})
 		}
 	}
-	_ = w.Flush()
-	if strings.Count(table.String(), "\n") != 1+measured {
-		return // not all were measured
+	if len(rows) == 1+measured { // else not all were
+		writeFigure(b, "hosts.md", fmt.Sprintf("What a query costs its root, by the number of hosts, of which each sends 100 groups of 100 to\n140 rows in each second (BenchmarkHosts), from 5 s after the first answer on, or 15 s of\n10,000 hosts. %d processors, shared with the hosts and the NATS server,\nwhose processor time is not counted. The load average was %s: delays depend on it, processor\ntime less.", runtime.NumCPU(), load(b)), rows)
 	}
-	out := fmt.Sprintf("What a query costs its root, by the number of hosts, of which each sends 100 groups of 100 to\n140 rows in each second (BenchmarkHosts), from 5 s after the first answer on, or 15 s of\n10,000 hosts. %d processors, shared with the hosts and the NATS server,\nwhose processor time is not counted. The load average was %s: delays depend on it, processor\ntime less.\n\n```\n%s```\n", runtime.NumCPU(), load(b), table.String())
-	if err := os.WriteFile("testdata/figures/hosts.md", []byte(out), 0o644); err != nil {
+}
+
+// writeFigure writes a table, whose columns end with tabs, to testdata/figures.
+func writeFigure(b *testing.B, name, about string, rows []string) {
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
+	for _, row := range rows {
+		_, _ = io.WriteString(w, row)
+	}
+	_ = w.Flush()
+	if err := os.WriteFile("testdata/figures/"+name, fmt.Appendf(nil, "%s\n\n```\n%s```\n", about, table.String()), 0o644); err != nil {
 		b.Error(err)
 	}
 }
@@ -107,9 +114,7 @@ func simulatedStatements(aggregates string) (out []string) {
 //
 // writes testdata/figures/reducers.md.
 func BenchmarkReducers(b *testing.B) {
-	var table bytes.Buffer
-	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
-	fmt.Fprintf(w, "aggregates\thosts\treducers\tCPUs of the root\tCPU s for an answer\tMB/s received\tCPUs of each reducer\tms after the second, median\tworst\tanswers left out\t\n")
+	rows := []string{"aggregates\thosts\treducers\tCPUs of the root\tCPU s for an answer\tMB/s received\tCPUs of each reducer\tms after the second, median\tworst\tanswers left out\t\n"}
 	e := engine(b)
 	defer e.Close()
 	measured := 0
@@ -122,19 +127,14 @@ func BenchmarkReducers(b *testing.B) {
 				name, _, _ := strings.Cut(strings.TrimPrefix(of.aggregates, "COUNT(*), "), "(")
 				b.Run(fmt.Sprint(strings.ToLower(name), "/hosts=", hosts, "/reducers=", reducers), func(b *testing.B) {
 					if m := benchmarkHosts(b, statements[0], what, hosts, reducers); m != nil {
-						fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.3f\t%.2f\t%.2f\t%s\t%s\t%d of %d\t\n", of.aggregates, hosts, reducers, m.CPUs, m.CPUs*m.took/float64(m.answers), m.rate, m.reducers, inMilliseconds(m.median), inMilliseconds(m.worst), m.left, m.answers)
+						rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%.2f\t%.3f\t%.2f\t%.2f\t%s\t%s\t%d of %d\t\n", of.aggregates, hosts, reducers, m.CPUs, m.CPUs*m.took/float64(m.answers), m.rate, m.reducers, inMilliseconds(m.median), inMilliseconds(m.worst), m.left, m.answers))
 					}
 				})
 			}
 		}
 	}
-	_ = w.Flush()
-	if strings.Count(table.String(), "\n") != 1+measured {
-		return // not all were measured
-	}
-	out := fmt.Sprintf("What a query costs its root without and with two reducers, which own a shard each, by the number\nof hosts, of which each sends 100 groups of 100 to 140 rows in each second (BenchmarkReducers), from 5 s after\nthe first answer on, or 15 s of 10,000 hosts.\nWhat the root receives includes a heartbeat of each host in each second. %d processors, shared with\nthe reducers, the hosts and the NATS server. The load average was %s: delays depend on it, processor\ntime less.\n\n```\n%s```\n", runtime.NumCPU(), load(b), table.String())
-	if err := os.WriteFile("testdata/figures/reducers.md", []byte(out), 0o644); err != nil {
-		b.Error(err)
+	if len(rows) == 1+measured { // else not all were
+		writeFigure(b, "reducers.md", fmt.Sprintf("What a query costs its root without and with two reducers, which own a shard each, by the number\nof hosts, of which each sends 100 groups of 100 to 140 rows in each second (BenchmarkReducers), from 5 s after\nthe first answer on, or 15 s of 10,000 hosts.\nWhat the root receives includes a heartbeat of each host in each second. %d processors, shared with\nthe reducers, the hosts and the NATS server. The load average was %s: delays depend on it, processor\ntime less.", runtime.NumCPU(), load(b)), rows)
 	}
 }
 

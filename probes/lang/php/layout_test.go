@@ -190,19 +190,7 @@ int main(void) {
 
 // Damaged files yield errors and no panics.
 func TestDamagedFilesAreErrors(t *testing.T) {
-	b, err := os.ReadFile(testenv.NeedProgram(t, "php"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := 0; cut < len(b); cut += len(b) / 20 {
-		damaged := bytes.Clone(b)
-		copy(damaged[cut:], bytes.Repeat([]byte{0xa5}, 4096))
-		_, _ = ReadLayout(bytes.NewReader(damaged), "php")
-		_, _ = ReadLayout(bytes.NewReader(b[:cut]), "php")
-	}
-	if _, err := ReadLayout(bytes.NewReader(b), "php"); err != nil {
-		t.Error(err)
-	}
+	interpretertest.ReadDamaged(t, &Language, testenv.NeedProgram(t, "php"), "php")
 }
 
 // Unknown versions, builds with threads and builds that export no globals are refused, by name.

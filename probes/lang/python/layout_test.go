@@ -2,7 +2,6 @@ package python
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -128,17 +127,5 @@ func TestStacks(t *testing.T) {
 
 // Damaged files yield errors and no panics.
 func TestDamagedFilesAreErrors(t *testing.T) {
-	b, err := os.ReadFile(testenv.NeedProgram(t, "/usr/bin/python3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := 0; cut < len(b); cut += len(b) / 20 {
-		damaged := bytes.Clone(b)
-		copy(damaged[cut:], bytes.Repeat([]byte{0xa5}, 4096))
-		_, _ = ReadLayout(bytes.NewReader(damaged), "python3.11")
-		_, _ = ReadLayout(bytes.NewReader(b[:cut]), "python3.11")
-	}
-	if _, err := ReadLayout(bytes.NewReader(b), "python3.11"); err != nil {
-		t.Error(err)
-	}
+	interpretertest.ReadDamaged(t, &Language, testenv.NeedProgram(t, "/usr/bin/python3"), "python3.11")
 }

@@ -178,19 +178,7 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := 0; cut < len(b); cut += len(b) / 20 {
-		damaged := bytes.Clone(b)
-		copy(damaged[cut:], bytes.Repeat([]byte{0xa5}, 4096))
-		_, _ = ReadLayout(bytes.NewReader(damaged), "libruby.so")
-		_, _ = ReadLayout(bytes.NewReader(b[:cut]), "libruby.so")
-	}
-	if _, err := ReadLayout(bytes.NewReader(b), "libruby.so"); err != nil {
-		t.Error(err)
-	}
+	interpretertest.ReadDamaged(t, &Language, path, "libruby.so")
 }
 
 // library returns the file of the interpreter.
