@@ -147,7 +147,7 @@ func TestGatesOutliveTheirSet(t *testing.T) {
 	if _, times := g.Opened(clock.Now()); times != 1 {
 		t.Errorf("opened %d times", times)
 	}
-	testenv.Until(t, "no mapping is left of gates that nobody holds", func() bool { return collected(t) <= others })
+	testenv.Until(t, "no mapping is left of gates without references", func() bool { return collected(t) <= others })
 }
 
 // collected returns how many eBPF maps this process has mapped after a garbage

@@ -115,7 +115,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet (endoscoped enroll): the bus then need not be trusted; NATS credentials: it is")
 	f.StringVar(&c.agent.name, "fleet-name", "", "the `name` of this host in the fleet (default: its hostname)")
 	f.BoolVar(&c.agent.standing, "standing", false, "keep the standing queries of the fleet (CREATE QUERY) with their results in the directory of --state; with --creds of a reducer this daemon is no host")
-	f.BoolVar(&c.agent.reduce, "reduce", false, "merge what hosts of the fleet send to who asks, and nothing else: this daemon is no host and listens nowhere; with --creds of a reducer")
+	f.BoolVar(&c.agent.reduce, "reduce", false, "merge what the hosts of the fleet send to roots, and nothing else: this daemon is no host and listens nowhere; with --creds of a reducer")
 	f.IntVar(&c.agent.shards, "shards", defaultShards, "the `number` of parts into which the hosts are divided among the daemons with --reduce, the same for all of these")
 	f.Var(&c.agent.labels, "label", "a label of this host, `key=value`, for host_label('key') in queries; may be repeated")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")

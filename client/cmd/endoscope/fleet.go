@@ -104,8 +104,8 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 	return at, wait, nil
 }
 
-// shared is an engine whose sessions are of the user of this process, whoever asks. Each of its
-// hosts has its part of the cost of the probes that they share.
+// shared is an engine. Its sessions have the user of this process, not that of the query. Each of
+// its hosts has its part of the cost of the probes that they share.
 type shared struct {
 	wire.Engine
 	hosts int // that observe the same program

@@ -191,8 +191,8 @@ func (d *directory) merging(shards int) (names []string) {
 // mostReducers is how many reducers a query names.
 const mostReducers = 32
 
-// reduction returns which reducers merge how many shards: of those that are of one mind, the
-// most. nil: there are none.
+// reduction returns the number of shards that most reducers state, and these reducers; nil: there
+// are no reducers.
 func (d *directory) reduction() (best *bus.Reduced) {
 	for _, h := range d.reducers(func(h *host) bool { return h.last.Shards > 0 && h.last.Shards <= bus.MostShards }) {
 		if best != nil && h.last.Shards == best.Shards {

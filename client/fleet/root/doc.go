@@ -15,7 +15,7 @@
 // NATS is called. feed.mu may be held when these are taken.
 //
 // Reduce makes a reducer merge what the hosts of shards send. reducer follows the bucket of
-// queries, and has one goroutine for each shard (hold), which owns that whenever nobody else does
+// queries, and has one goroutine for each shard (hold), which owns that whenever no other does
 // (tenure). feed receives what the hosts of a shard send. For each query and shard, a reduction
 // merges that by package fleet, and sends states to the root as a host does, if the shard is
 // owned here, or else keeps them, to take over. It has one goroutine (run), and one that reads.

@@ -43,10 +43,10 @@ type reducer struct {
 	refused map[string]bool // queries that are not for here
 }
 
-// lease says who owns a shard.
+// lease is the owner of a shard.
 type lease struct {
 	shard int
-	owner string // "": nobody, as far as is known
+	owner string // "": none is known
 	epoch uint64 // not 0: this reducer does
 }
 
@@ -133,7 +133,7 @@ func (r *reducer) quota() int32 {
 	return int32((r.Shards + n - 1) / n)
 }
 
-// hold owns a shard whenever nobody else does, as long as this reducer does not own more than
+// hold owns a shard whenever no other reducer does, as long as this reducer does not own more than
 // its part. What it owned before it was started again is left to another one, which has followed.
 func (r *reducer) hold(ctx context.Context, shard int) {
 	t := &tenure{e: r.e, key: bus.ShardLease(shard, r.Shards), name: r.Name, start: r.start}

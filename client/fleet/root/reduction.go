@@ -123,7 +123,7 @@ func (r *reduction) read(ctx context.Context, to chan<- merging) {
 	defer res.Close()
 	for m := (merging{res: res}); say(m) && m.err == nil; {
 		m = merging{}
-		if res.Totals() { // who follows needs only the newest of each host, which is kept as it arrives
+		if res.Totals() { // a follower needs only the newest of each host, which is kept as it arrives
 			select {
 			case <-r.owner:
 			case <-ctx.Done():

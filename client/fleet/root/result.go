@@ -164,7 +164,7 @@ func (r *hostResult) answer(now time.Time) (c bus.Control, ok bool) {
 	consumed := r.taken + 1
 	switch {
 	case r.p.follows():
-		consumed = 0 // who owns the shard acknowledges
+		consumed = 0 // the owner of the shard acknowledges
 	case r.p.holds() && r.first != nil && r.first.Kind == bus.ItemBegin && !(r.err != nil && len(r.rounds) == 0):
 		consumed = r.stored + 1
 	case len(r.queue) == 0:

@@ -84,7 +84,7 @@ func (p *published) Shard(name string) []string {
 	return nil
 }
 
-// from returns who sends the result, as the bus names it.
+// from returns the sender of the result, as the bus names it.
 func (a *answers) from() string {
 	if a.shard != nil {
 		return a.shard.from

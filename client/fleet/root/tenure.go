@@ -18,7 +18,7 @@ type tenure struct {
 	key, name string        // the key in the bucket of keepers, and this reducer
 	start     string        // of this reducer: it takes what it had before as it takes what others have; "": at once
 	alone     bool          // there is no other reducer to take what this one had before
-	first     bool          // it may take what nobody has
+	first     bool          // it may take a key without holder
 	next      bool          // it may take what another one has given up
 	after     time.Duration // when it takes what is not renewed; 0: after tenureLength
 	holder    string        // the last one that was seen
@@ -27,12 +27,12 @@ type tenure struct {
 }
 
 const (
-	// tenureLength is how long nobody else has a key when its reducer is killed.
+	// tenureLength is how long no other reducer has a key when its holder is killed.
 	tenureLength = 5 * time.Second
 	renewEvery   = time.Second
 )
 
-// begin takes the key if nobody else has it.
+// begin takes the key if no other reducer has it.
 func (t *tenure) begin(ctx context.Context) (mine bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tenureLength)
 	defer cancel()
@@ -52,7 +52,7 @@ func (t *tenure) begin(ctx context.Context) (mine bool, err error) {
 	return t.set(ctx, t.name)
 }
 
-// set says who has the key now. mine is false if another reducer has said so.
+// set sets the holder of the key. mine is false if another reducer has set it before.
 func (t *tenure) set(ctx context.Context, name string) (mine bool, err error) {
 	revision, err := bus.SetKeeper(ctx, t.e.nc, t.key, bus.Keeper{Name: name, Start: t.start}, t.revision)
 	switch {

@@ -32,7 +32,7 @@ type About struct {
 	Keepers []string
 	// Reducers are those that merge the results of a query's hosts, and read these, too.
 	Reducers []string
-	To       string // who has asked, of an answer
+	To       string // of an answer: the author of the question
 }
 
 // Trust protects messages: every message passes through it, at both ends, as exact bytes.
