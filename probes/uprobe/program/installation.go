@@ -96,12 +96,20 @@ func (in *Installation) Open(yes bool) error {
 // From here on each sequence has a gap in front of its next event.
 func (in *Installation) Extend(functions int) error {
 	in.functions = functions
+	return in.setOpen(uint64(functions))
+}
+
+// MarkGap has each sequence of an open query have a gap in front of its next event.
+func (in *Installation) MarkGap() error { return in.setOpen(math.MaxUint32) }
+
+// setOpen opens a sequence to so many functions, after a gap.
+func (in *Installation) setOpen(functions uint64) error {
 	in.extended++
 	v := in.Objects.Variables[bpf.FunctionVarOpen]
 	if v == nil {
 		return nil
 	}
-	return v.Set(in.extended<<32 | uint64(functions))
+	return v.Set(in.extended<<32 | functions)
 }
 
 // Counters returns the sum of the query's counters over all CPUs. per is reused.

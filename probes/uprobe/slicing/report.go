@@ -76,12 +76,16 @@ func functions(n int) string {
 }
 
 // Outlook describes, before functions are observed, how a budget will be used. prices are those
-// of a call of each function, in ns.
-func Outlook(share, floor float64, prices []uint64) (lines []string) {
-	lines = append(lines,
-		fmt.Sprintf("budget %.4g %% of the CPU time that the program uses, at least %s each second", 100*share, time.Duration(share*floor*float64(time.Second)).Round(10*time.Microsecond)),
-		"all the time, exact: the functions that are called least, for at most half of the budget; they are found when the query begins",
-		fmt.Sprintf("in slices of %s to %s: the others, in groups that slow the program by at most %.2g %%, or one by one", shortest, longest, 100*MostDilation))
+// of a call of each function, in ns. Where nothing is sliced, the other functions are left out.
+func Outlook(share, floor float64, sliced bool, prices []uint64) (lines []string) {
+	lines = append(lines, fmt.Sprintf("budget %.4g %% of the CPU time that the program uses, at least %s each second", 100*share, time.Duration(share*floor*float64(time.Second)).Round(10*time.Microsecond)))
+	if sliced {
+		lines = append(lines,
+			"all the time, exact: the functions that are called least, for at most half of the budget; they are found when the query begins",
+			fmt.Sprintf("in slices of %s to %s: the others, in groups that slow the program by at most %.2g %%, or one by one", shortest, longest, 100*MostDilation))
+	} else {
+		lines = append(lines, "the functions that are called least, for at most four fifths of the budget; the others are left out")
+	}
 	if len(prices) == 0 {
 		return lines
 	}
