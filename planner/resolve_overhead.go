@@ -106,8 +106,8 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 		return r.hintf(at, hint, "an overhead can be given for one stream of functions and its windows, and nothing else")
 	case !st.Functions || st.Name == catalog.Allocation || st.Name == catalog.Deallocation:
 		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s cannot be estimated from a part of its tuples", st.Name)
-	case st.Name == catalog.FunctionCall && !r.records:
-		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s is a sequence: it has no meaning with calls missing", st.Name)
+	case st.Name == catalog.FunctionCall && aggregates(q.Selects[0], q):
+		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s is a sequence: aggregates of it have no meaning with calls missing", st.Name)
 	}
 	return nil
 }

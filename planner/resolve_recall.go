@@ -36,8 +36,8 @@ func (r *resolver) recall(out *Action, a *parser.ActRecall) error {
 	}
 	// Within an overhead, functions that cost too much are left out, and the summary names them.
 	may := r.maySample
-	r.maySample, r.records = true, true
-	defer func() { r.overhead, r.samplesRows, r.maySample, r.records = nil, false, may, false }()
+	r.maySample = true
+	defer func() { r.overhead, r.samplesRows, r.maySample = nil, false, may }()
 	return r.acquisition(out, src, a.Where, a.Overhead, nil)
 }
 

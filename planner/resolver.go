@@ -34,7 +34,6 @@ type resolver struct {
 	estimation
 	maySample   bool   // the rows of the statement may be a sample of the calls: they are its result
 	samplesRows bool   // and are
-	records     bool   // the statement is the query of a RECALL, whose calls the kernel records
 	share       *share // the share of one of several hosts (Env.Host); nil: the whole statement
 }
 

@@ -528,6 +528,7 @@ const (
 	FunctionVarSampleCounts       = "sample_counts"
 	FunctionVarSampleRoom         = "sample_room"
 	FunctionVarSampled            = "sampled"
+	FunctionVarSince              = "since"
 	FunctionVarSketches           = "sketches"
 	FunctionVarSlotOfG            = "slot_of_g"
 	FunctionVarStackBytes         = "stack_bytes"
@@ -722,6 +723,7 @@ type FunctionVariableSpecs struct {
 	SampleCounts      *ebpf.VariableSpec `ebpf:"sample_counts"`
 	SampleRoom        *ebpf.VariableSpec `ebpf:"sample_room"`
 	Sampled           *ebpf.VariableSpec `ebpf:"sampled"`
+	Since             *ebpf.VariableSpec `ebpf:"since"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	SlotOfG           *ebpf.VariableSpec `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
@@ -912,6 +914,7 @@ type FunctionVariables struct {
 	SampleCounts      *ebpf.Variable `ebpf:"sample_counts"`
 	SampleRoom        *ebpf.Variable `ebpf:"sample_room"`
 	Sampled           *ebpf.Variable `ebpf:"sampled"`
+	Since             *ebpf.Variable `ebpf:"since"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	SlotOfG           *ebpf.Variable `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`

@@ -103,20 +103,6 @@ func (s *Set) LeaveOut(functions []string, at int64) {
 	s.left = append(s.left, functions...)
 }
 
-// Gap says that returns of calls under way at a time (boot clock) may not be recorded.
-func (s *Set) Gap(at uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gaps = append(s.gaps, at)
-}
-
-// Gaps returns the times of gaps, in their order.
-func (s *Set) Gaps() []uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.gaps)
-}
-
 // LeftOut names the functions that are left out; "": there are none. A nil set has none.
 func (s *Set) LeftOut() string {
 	if s == nil {

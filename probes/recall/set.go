@@ -55,7 +55,6 @@ type Set struct {
 	summaries map[uint64]Summary
 	left      []string // functions that are left out
 	leftAt    int64    // when the first was, ns since the epoch; 0: none is
-	gaps      []uint64 // times, boot clock
 }
 
 // RingsOf returns the number of rings in so many bytes.

@@ -167,6 +167,10 @@ func (s *slicer) measureSliced() error {
 		}
 	}
 	s.entered = hits
+	if s.whole() { // all remain in slices, of another length
+		s.pack(s.groups[0].Functions)
+		return nil
+	}
 	calm, err := s.promote(calm)
 	if err != nil {
 		return err
@@ -235,6 +239,11 @@ func (s *slicer) pack(all []int) {
 		s.leaveOut(all)
 		return
 	}
+	if s.whole() {
+		s.load = s.account.Load()
+		s.groups, s.order = []slicing.Group{slicing.Whole(s.functions, all, s.load, s.fixed)}, nil
+		return
+	}
 	slices.SortFunc(all, func(a, b int) int {
 		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
 	})
@@ -260,6 +269,5 @@ func (s *source) markGap() error {
 	if in == nil || s.stopped {
 		return errStopped
 	}
-	s.options.Record.Gap(uint64(clock.Boot()))
-	return in.MarkGap()
+	return in.MarkGap(clock.Boot())
 }

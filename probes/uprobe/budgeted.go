@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
@@ -16,6 +17,11 @@ import (
 	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
+
+// whole reports whether each slice has all functions: their calls are a sequence.
+func (s *slicer) whole() bool {
+	return s.sliced != nil && s.sliced.spec.Stream == catalog.FunctionCall
+}
 
 // part is what distinguishes the two parts of a source with a budget.
 type part struct {
@@ -67,8 +73,8 @@ func (p *part) pricesOf(s *source) []uint64 {
 // observes some of them all the time, and sliced observes the others in slices of time
 // (package slicing). A goroutine, the slicer, decides which and when.
 //
-// Where calls are recorded (Settings.Recall), sliced is nil: the others are left out, as a
-// sequence with some of the calls of a function has no meaning.
+// The calls of a sequence (function_call) are observed together, all of them in slices. Where
+// they are recorded for a trigger (Settings.Recall), sliced is nil, and the others are left out.
 type budgeted struct {
 	always, sliced *source
 	merge          *merge
@@ -103,6 +109,8 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 		return refuse("%s cannot be observed within an overhead yet", s.resolution.Reported())
 	case s.aggregation == nil && !spec.Samples():
 		return refuse("within an overhead the kernel must begin the aggregate, and cannot")
+	case spec.Stream == catalog.FunctionCall && slices.ContainsFunc(s.resolution.Landmarks, calls.Landmark.Switches):
+		return refuse("sequences of coroutines cannot be observed within an overhead: where they change is not observed between slices")
 	}
 	if resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules) != nil {
 		s.resolution.Notices = append(s.resolution.Notices, "libraries that are loaded later are not observed within an overhead")

@@ -183,7 +183,14 @@ func (s *slicer) strata() []string {
 	if s.was != nil {
 		return s.was
 	}
-	return slicing.Outlook(s.account.Share, s.account.Floor, s.sliced != nil, s.always.part.pricesOf(s.always))
+	how := slicing.Divided
+	switch {
+	case s.sliced == nil:
+		how = slicing.Limited
+	case s.whole():
+		how = slicing.Together
+	}
+	return slicing.Outlook(s.account.Share, s.account.Floor, how, s.always.part.pricesOf(s.always))
 }
 
 // remarks returns the lines for the footer, when the slicer has ended.

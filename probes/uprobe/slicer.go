@@ -355,6 +355,11 @@ func (s *slicer) slice(g *slicing.Group) error {
 	if a != nil {
 		a.BeginSlice()
 	}
+	if s.whole() {
+		if err := s.sliced.markGap(); err != nil {
+			return err
+		}
+	}
 	before := s.out.UnderWay(&s.percpu)
 	most := uint64(3*g.Hits(1)) + uint64(150*time.Microsecond)
 	s.out.Limit(most)
@@ -372,7 +377,12 @@ func (s *slicer) slice(g *slicing.Group) error {
 		s.out.Watch(time.Duration(left))
 	}
 	third := s.meter.Read()
-	if err := s.out.ShutEntries(); err != nil {
+	if s.whole() { // its calls under way end in the gap
+		err = s.out.Arm(false)
+	} else {
+		err = s.out.ShutEntries()
+	}
+	if err != nil {
 		return err
 	}
 	hits := s.out.Spent() - spent
@@ -380,11 +390,13 @@ func (s *slicer) slice(g *slicing.Group) error {
 	x := slicing.Slice{
 		Progress: (third+fourth)/2 - (first+second)/2, Uncertain: ((second - first) + (fourth - third)) / 2, Spent: int64(hits),
 	}
-	if x.Censored, err = s.drainCalls(g, before, most); err != nil {
-		return err
+	if !s.whole() {
+		if x.Censored, err = s.drainCalls(g, before, most); err != nil {
+			return err
+		}
 	}
 	s.close(links)
-	if s.out.Sweeper != nil {
+	if s.out.Sweeper != nil && !s.whole() { // a sequence knows its gap
 		s.out.Sweeper.Forget()
 	}
 	for _, i := range g.Functions {

@@ -69,8 +69,10 @@ func (s *slicer) begin() (err error) {
 		}
 	}
 	s.account.Begin(cpus)
-	others, err := s.choose(hot, busy)
-	if err != nil {
+	var others []int
+	if s.whole() {
+		others = s.all()
+	} else if others, err = s.choose(hot, busy); err != nil {
 		return err
 	}
 	s.settle(forAttaching)
@@ -178,6 +180,19 @@ func (s *slicer) choose(hot map[int]bool, busy bool) (others []int, err error) {
 		others = append(others, gone...)
 	}
 	return others, nil
+}
+
+// all returns all functions, which have to be observed together. The first slice is short.
+func (s *slicer) all() (list []int) {
+	for i := range s.functions {
+		if w := &s.always.resolution.Functions[i]; !w.Refused && !w.Module.Written {
+			list = append(list, i)
+		}
+	}
+	for _, i := range list {
+		s.functions[i].Rate = 1 / (max(s.functions[i].Price, 1) * float64(len(list)))
+	}
+	return list
 }
 
 // scatter returns functions in the order in which they are attached: neighbours together, since

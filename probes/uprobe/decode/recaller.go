@@ -63,12 +63,8 @@ func (r *Recaller) recall(f *recall.Firing) {
 	s, e := r.sub, &r.sub.event
 	names := map[uint32][]byte{f.TID: []byte(f.Thread)}
 	e.process = []byte(f.Process)
-	open := openCalls{gaps: r.set.Gaps()}
 	for i := range f.Events {
 		at := &f.Events[i]
-		if !open.follow(at) {
-			continue
-		}
 		// A recorded event begins like one in the ring buffer, but for the query.
 		e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(at))
 		e.function, e.kind, e.goroutine = at.Function&(abi.MaxFunctions-1), byte(at.Function>>24), at.Goroutine
@@ -85,43 +81,6 @@ func (r *Recaller) recall(f *recall.Firing) {
 	if sink, ok := s.Sink.(probes.RecallSink); ok {
 		sink.Recalled(f.Number)
 	}
-}
-
-// openCalls are the calls under way in a sequence that is read. The return of one that was under
-// way at a gap may be missing: it would then be taken for a call that was left without returning.
-type openCalls struct {
-	gaps  []uint64 // times of those to come
-	n     int      // those before
-	calls []openCall
-}
-
-type openCall struct {
-	function uint32
-	gaps     int // before it
-}
-
-// follow adds an event, and reports whether it is known to be true.
-func (o *openCalls) follow(e *recall.Event) bool {
-	for len(o.gaps) > 0 && o.gaps[0] <= e.Time {
-		o.gaps = o.gaps[1:]
-		o.n++
-	}
-	function, kind := e.Function&(abi.MaxFunctions-1), byte(e.Function>>24)
-	switch kind {
-	case gapInitial:
-		return true
-	case EventEnter[0]:
-		o.calls = append(o.calls, openCall{function, o.n})
-		return true
-	}
-	before := 0 // of a call that began before the first event
-	for i, c := range slices.Backward(o.calls) {
-		if c.function == function {
-			o.calls, before = o.calls[:i], c.gaps
-			break
-		}
-	}
-	return kind != EventUnwind[0] || before == o.n
 }
 
 // threadName returns the name of a thread on which a goroutine ran; nil: it has ended.

@@ -99,8 +99,16 @@ func (in *Installation) Extend(functions int) error {
 	return in.setOpen(uint64(functions))
 }
 
-// MarkGap has each sequence of an open query have a gap in front of its next event.
-func (in *Installation) MarkGap() error { return in.setOpen(math.MaxUint32) }
+// MarkGap has each sequence of an open query have a gap in front of its next event. The returns of
+// calls that began before now, by the boot clock, may be missing.
+func (in *Installation) MarkGap(now int64) error {
+	if v := in.Objects.Variables[bpf.FunctionVarSince]; v != nil {
+		if err := v.Set(uint64(now)); err != nil {
+			return err
+		}
+	}
+	return in.setOpen(math.MaxUint32)
+}
 
 // setOpen opens a sequence to so many functions, after a gap.
 func (in *Installation) setOpen(functions uint64) error {

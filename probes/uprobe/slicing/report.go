@@ -75,17 +75,24 @@ func functions(n int) string {
 	return fmt.Sprintf("%d functions", n)
 }
 
-// Outlook describes, before functions are observed, how a budget will be used. prices are those
-// of a call of each function, in ns. Where nothing is sliced, the other functions are left out.
-func Outlook(share, floor float64, sliced bool, prices []uint64) (lines []string) {
-	lines = append(lines, fmt.Sprintf("budget %.4g %% of the CPU time that the program uses, at least %s each second", 100*share, time.Duration(share*floor*float64(time.Second)).Round(10*time.Microsecond)))
-	if sliced {
-		lines = append(lines,
-			"all the time, exact: the functions that are called least, for at most half of the budget; they are found when the query begins",
-			fmt.Sprintf("in slices of %s to %s: the others, in groups that slow the program by at most %.2g %%, or one by one", shortest, longest, 100*MostDilation))
-	} else {
-		lines = append(lines, "the functions that are called least, for at most four fifths of the budget; the others are left out")
+// How a budget is used, for Outlook.
+var (
+	// Divided: some functions are observed all the time, and the others in slices.
+	Divided = []string{
+		"all the time, exact: the functions that are called least, for at most half of the budget; they are found when the query begins",
+		fmt.Sprintf("in slices of %s to %s: the others, in groups that slow the program by at most %.2g %%, or one by one", shortest, longest, 100*MostDilation),
 	}
+	// Together: the calls are a sequence.
+	Together = []string{fmt.Sprintf("in slices of %s to %s, with a GAP before each: all functions together", shortest, longest)}
+	// Limited: the calls are recorded all the time.
+	Limited = []string{"the functions that are called least, for at most four fifths of the budget; the others are left out"}
+)
+
+// Outlook describes, before functions are observed, how a budget will be used. prices are those
+// of a call of each function, in ns.
+func Outlook(share, floor float64, how []string, prices []uint64) (lines []string) {
+	lines = append(lines, fmt.Sprintf("budget %.4g %% of the CPU time that the program uses, at least %s each second", 100*share, time.Duration(share*floor*float64(time.Second)).Round(10*time.Microsecond)))
+	lines = append(lines, how...)
 	if len(prices) == 0 {
 		return lines
 	}

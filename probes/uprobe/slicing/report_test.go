@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestOutlook(t *testing.T) {
-	got := Outlook(0.01, 0.1, true, []uint64{17000, 500, 600, 0, 16000})
+	got := Outlook(0.01, 0.1, Divided, []uint64{17000, 500, 600, 0, 16000})
 	want := []string{"price of a call: 0s for 1 function", "price of a call: 500ns to 600ns for 2 functions", "price of a call: 16µs to 17µs for 2 functions"}
 	if !strings.Contains(got[0], "budget 1 % of the CPU time that the program uses, at least 1ms each second") || !slices.Equal(got[3:], want) {
 		t.Errorf("%q", got)

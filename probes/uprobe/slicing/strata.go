@@ -78,6 +78,19 @@ func Pack(fs []Function, which []int, load Load, fixed, atMost float64) []Group 
 	}
 }
 
+// Whole returns the group of functions whose calls are a sequence, which are observed together:
+// in slices as long as their hits cost what a slice costs beside them.
+func Whole(fs []Function, which []int, load Load, fixed float64) Group {
+	g := Group{Functions: which, Length: longest}
+	for _, i := range which {
+		g.Dilation += load.scale() * fs[i].Dilation()
+	}
+	if hits := g.Hits(load.CPUs); hits > fixed {
+		g.Length = max(time.Duration(float64(longest)*fixed/hits), shortest)
+	}
+	return g
+}
+
 func pack(fs []Function, which []int, most, scale float64) (groups []Group) {
 	for _, i := range which {
 		d := scale * fs[i].Dilation()
