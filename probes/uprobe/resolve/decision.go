@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"endoscope/planner/catalog"
 	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
@@ -63,7 +62,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	w := calls.Function{Size: sym.Size(c.Index), Label: calls.Label{Function: c.Name, Class: c.Class}}
 	if c.Lang == elf.Go {
 		w.Flags = abi.GoRegisters
-		if r.spec.Stream == catalog.FunctionCall {
+		if !selection.OfMemory(r.spec) { // the bits have another meaning there
 			w.Flags |= abi.GoidFlag(sym.GoidOffset())
 		}
 	}
