@@ -138,7 +138,12 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		a.keys, a.names = []plan.Expr{&plan.Host{}}, []string{plan.HostColumn}
 	}
 	node.Keys, node.Aggs = a.keys, a.aggs
-	if r.overhead != nil {
+	if r.samplesRows {
+		if err := r.checkGaps(s, a); err != nil {
+			return err
+		}
+	}
+	if r.estimates() {
 		if err := r.checkEstimated(s, a); err != nil {
 			return err
 		}

@@ -106,8 +106,6 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 		return r.hintf(at, hint, "an overhead can be given for one stream of functions and its windows, and nothing else")
 	case !st.Functions || st.Name == catalog.Allocation || st.Name == catalog.Deallocation:
 		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s cannot be estimated from a part of its tuples", st.Name)
-	case st.Name == catalog.FunctionCall && aggregates(q.Selects[0], q):
-		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s is a sequence: aggregates of it have no meaning with calls missing", st.Name)
 	}
 	return nil
 }
@@ -120,11 +118,33 @@ func (r *resolver) sample(s *parser.Select, in *scope, lv level) error {
 	case lv != top || !r.maySample:
 		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and can only be the result of a statement")
 	case in.windowed:
-		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and have no windows")
+		return r.hintf(s.Pos(), "aggregate another stream than function_call: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls within an overhead are a sample, and have no windows")
 	case r.within != nil:
 		return r.hintf(r.within.Pos(), hint, "ERROR WITHIN is about aggregates, and rows have no error")
 	}
 	r.samplesRows = true
+	return nil
+}
+
+// estimates reports whether the aggregates of the statement are estimated, for those of calls that
+// were not seen.
+func (r *resolver) estimates() bool { return r.overhead != nil && !r.samplesRows }
+
+// ofSequence reports whether a SELECT is of function_call. Within an overhead that is a sample for
+// aggregates, too.
+func (r *resolver) ofSequence(s *parser.Select) bool {
+	st := budgeted(s.From)
+	return st != nil && st.Name == catalog.FunctionCall
+}
+
+// checkGaps refuses aggregates of sequences that would join what gaps separate.
+func (r *resolver) checkGaps(sel *selected, a *aggCtx) error {
+	for i := range a.aggs {
+		if f := plan.FindAgg(a.aggs[i].Fn); f == nil || f.Encoder == nil || !f.Encoder.Calls {
+			return r.hintf(sel.sel.Pos(), "CALLSTRING, CALLDAG, NLEVEL and INTERVALS know gaps; COUNT and others of function_start or function_duration are estimated",
+				"%s has no meaning with calls of the sequence missing", &a.aggs[i])
+		}
+	}
 	return nil
 }
 
@@ -394,7 +414,7 @@ func (c *exprCtx) ofEstimate(name string, e *parser.Call) (plan.Expr, error) {
 	part := estimateParts[name]
 	out := &plan.Col{Index: col.Index + part, Name: name + "(" + col.Name + ")", T: plan.EstimateType(part, col.T)}
 	switch {
-	case c.r.overhead != nil:
+	case c.r.estimates():
 		return out, nil
 	case part == plan.EstimateExact:
 		return &plan.Const{V: types.Bool(true)}, nil
@@ -429,7 +449,7 @@ func (c *exprCtx) isOfEstimate(name string, e *parser.Call) bool {
 
 // width returns the number of columns of each aggregate.
 func (a *aggCtx) width() int {
-	if a.r.overhead != nil {
+	if a.r.estimates() {
 		return plan.EstimateColumns
 	}
 	return 1

@@ -95,7 +95,7 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 	if err := r.checkEmit(q, out); err != nil {
 		return nil, err
 	}
-	if r.overhead != nil && !out.aggregated {
+	if r.overhead != nil && (!out.aggregated || r.ofSequence(s)) {
 		if err := r.sample(s, in, lv); err != nil {
 			return nil, err
 		}
@@ -446,7 +446,7 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 	out := &scope{node: node, visible: visible, finite: s.in.finite, bare: s.in.bare}
 	if s.nested {
 		out.ends, out.misnamed = s.windowed && s.aggregated, s.misnamed()
-		out.estimated = r.overhead != nil || s.in.estimated
+		out.estimated = r.estimates() || s.in.estimated
 	}
 	return out, nil
 }
