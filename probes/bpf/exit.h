@@ -184,6 +184,18 @@ static __always_inline bool read_goroutine(__u64 *number, const struct frame *f,
 	return true;
 }
 
+/* goroutine_at returns the number of the goroutine that is at an entry, as above; 0: none is. Not
+ * inlined, as the frames of programs are large. */
+static __noinline __u64 goroutine_at(struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 number = 0;
+	struct frame f;
+
+	if (find_frame(&f, ctx, cookie) == FRAME_FOUND)
+		read_goroutine(&number, &f, cookie);
+	return number;
+}
+
 /*
  * is_own reports whether the call is of this process and program, not of an earlier one
  * with the same pid or memory.

@@ -289,12 +289,10 @@ int function_entry(struct pt_regs *ctx)
 	count_hit(cookie);
 	__u64 before = covered();
 	look(&m, ctx, cookie, task);
-	if (context_words || recalls) {
-		bool found = find_frame(&f, ctx, cookie) == FRAME_FOUND;
-		note_frame(&m, &f, found, task, ctx->sp);
-		if (found)
-			read_goroutine(&m.goroutine, &f, cookie);
-	}
+	if (context_words)
+		note_frame(&m, &f, find_frame(&f, ctx, cookie) == FRAME_FOUND, task, ctx->sp);
+	if (recalls)
+		m.goroutine = goroutine_at(ctx, cookie);
 	if (test_entry(&m) && cover(&m, before, false))
 		emit(ctx, &m, ctx->sp + SP_OFFSET(cookie));
 	return 0;
