@@ -184,16 +184,20 @@ static __always_inline bool read_goroutine(__u64 *number, const struct frame *f,
 	return true;
 }
 
-/* goroutine_at returns the number of the goroutine that is at an entry, as above; 0: none is. Not
- * inlined, as the frames of programs are large. */
-static __noinline __u64 goroutine_at(struct pt_regs *ctx, __u64 cookie)
+/*
+ * note_owner records, at an entry, in which frame a call is, and the number of the goroutine. Not
+ * inlined: until Linux 6.8 the frames of calls are rounded up to 32 bytes, and that of an entry
+ * with all it calls has just room.
+ */
+static __noinline int note_owner(struct moment *m, struct pt_regs *ctx, __u64 cookie)
 {
-	__u64 number = 0;
 	struct frame f;
+	bool found = find_frame(&f, ctx, cookie) == FRAME_FOUND;
 
-	if (find_frame(&f, ctx, cookie) == FRAME_FOUND)
-		read_goroutine(&number, &f, cookie);
-	return number;
+	note_frame(m, &f, found, bpf_get_current_task_btf(), ctx->sp);
+	if (found)
+		read_goroutine(&m->goroutine, &f, cookie);
+	return 0;
 }
 
 /*

@@ -109,13 +109,18 @@ func TestFramesFit(t *testing.T) {
 				if c.waits {
 					spec.Programs[program].Flags |= unix.BPF_F_SLEEPABLE
 				}
-				collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
-				if program == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
+				collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel, Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
+				if err != nil && program == FunctionProgFunctionSession && !hasSessions(t) {
 					testenv.Skip(t, "the kernel has no uprobe sessions")
+				}
+				var refused *ebpf.VerifierError
+				if errors.As(err, &refused) {
+					t.Fatalf("%v: %s", err, strings.Join(refused.Log[max(0, len(refused.Log)-30):], "\n"))
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
+				checkStack(t, spec.Programs[program], collection.Programs[program])
 				collection.Close()
 			})
 		}

@@ -279,21 +279,17 @@ SEC("uprobe.multi/x")
 int function_entry(struct pt_regs *ctx)
 {
 	OWN_FRAMES(ctx);
-	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
-	struct frame f;
 
-	if (stands_by(cookie) || !admitted() || !targeted(cookie, task))
+	if (stands_by(cookie) || !admitted() || !targeted(cookie, bpf_get_current_task_btf()))
 		return 0;
 	count_hit(cookie);
-	__u64 before = covered();
-	look(&m, ctx, cookie, task);
-	if (context_words)
-		note_frame(&m, &f, find_frame(&f, ctx, cookie) == FRAME_FOUND, task, ctx->sp);
-	if (recalls)
-		m.goroutine = goroutine_at(ctx, cookie);
-	if (test_entry(&m) && cover(&m, before, false))
+	m.self = covered(); /* the frame has no room for it (note_owner), and a start has no self_time */
+	look(&m, ctx, cookie, bpf_get_current_task_btf());
+	if (context_words || recalls)
+		note_owner(&m, ctx, cookie);
+	if (test_entry(&m) && cover(&m, m.self, false))
 		emit(ctx, &m, ctx->sp + SP_OFFSET(cookie));
 	return 0;
 }

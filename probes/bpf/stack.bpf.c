@@ -408,7 +408,7 @@ static __always_inline __u64 frame_word(__u64 *words, __u32 at)
 
 /* The walk over the frames of an interpreter. */
 struct walk {
-	struct interpreter in;
+	struct interpreter *in;
 	struct bpf_dynptr *to;
 	__u64 frame, end;  /* end: of the memory where frames lie side by side */
 	__u32 at;          /* where codes go in the record */
@@ -420,7 +420,7 @@ struct walk {
 /* write_code writes the code of a frame, and its place. It returns 1 after the last frame. */
 static long write_code(__u64 i, struct walk *w)
 {
-	struct interpreter *in = &w->in;
+	struct interpreter *in = w->in;
 	__u64 one, place;
 
 	if (!w->frame || (in->size && w->frame >= w->end))
@@ -456,7 +456,7 @@ static long write_code(__u64 i, struct walk *w)
  */
 static __always_inline void write_codes(struct sample *s, struct bpf_dynptr *d, __u32 at, struct interpreter *in)
 {
-	struct walk w = {.in = *in, .to = d, .at = at};
+	struct walk w = {.in = in, .to = d, .at = at};
 	__u64 id, holder = in->state, words;
 
 	if (!read_word(&id, in->state + in->id_at) || id != in->id)

@@ -175,6 +175,15 @@ static __always_inline void read_values(struct moment *m, const struct pt_regs *
 	count_failed(failed);
 }
 
+/* kept_texts returns where those of call number n are kept. Verifiers before Linux 6.8 know no
+ * bounds of a product of 32 bits. */
+static __always_inline struct texts *kept_texts(struct texts *t, __u32 n)
+{
+	__u64 slot = n + 1;
+
+	return (struct texts *)((char *)t + slot * text_bytes);
+}
+
 /* keep_texts keeps the texts of the thread's call number n until it returns. */
 static __always_inline void keep_texts(struct task_struct *task, __u32 n)
 {
@@ -188,7 +197,7 @@ static __always_inline void keep_texts(struct task_struct *task, __u32 n)
 		return;
 	}
 	struct texts *t = (struct texts *)(own + TEXTS_AT);
-	bpf_probe_read_kernel((char *)t + (n + 1) * text_bytes, size_of(t), t);
+	bpf_probe_read_kernel(kept_texts(t, n), size_of(t), t);
 }
 
 /*
@@ -198,7 +207,7 @@ static __always_inline void keep_texts(struct task_struct *task, __u32 n)
 static __always_inline void recall_texts(struct texts *t, const struct texts *kept, __u32 n)
 {
 	if (!kept && (options & KEEP_TEXTS) && n < text_slots)
-		kept = (struct texts *)((char *)t + (n + 1) * text_bytes);
+		kept = kept_texts(t, n);
 	if (kept)
 		bpf_probe_read_kernel(t, size_of(kept), kept);
 	else
