@@ -64,8 +64,14 @@ func TestProgramsHaveNoLines(t *testing.T) {
 	}
 }
 
-// hasSessions reports whether the kernel is Linux 6.13 or newer.
-func hasSessions(t *testing.T) bool {
+// hasSessions and hasWaits report whether the kernel is new enough for uprobe sessions, and for
+// programs that wait for memory.
+func hasSessions(t *testing.T) bool { return isLinux(t, 6, 13) }
+func hasWaits(t *testing.T) bool    { return isLinux(t, 6, 9) }
+
+// isLinux reports whether the kernel has a version or is newer.
+func isLinux(t *testing.T, atLeast, minorAtLeast int) bool {
+	t.Helper()
 	var u unix.Utsname
 	var major, minor int
 	if err := unix.Uname(&u); err != nil {
@@ -74,5 +80,5 @@ func hasSessions(t *testing.T) bool {
 	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
 		t.Fatal(err)
 	}
-	return major > 6 || major == 6 && minor >= 13
+	return major > atLeast || major == atLeast && minor >= minorAtLeast
 }

@@ -181,6 +181,7 @@ static __always_inline struct texts *kept_texts(struct texts *t, __u32 n)
 {
 	__u64 slot = n + 1;
 
+	asm volatile("" : "+r"(slot)); /* it has 64 bits for the compiler, too */
 	return (struct texts *)((char *)t + slot * text_bytes);
 }
 
