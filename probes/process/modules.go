@@ -33,16 +33,16 @@ func Modules(pid int) ([]Mapping, error) {
 	return parseMaps(b), nil
 }
 
-// execPatience is how long a process may be in the middle of exec(2): a matter of
+// ExecPatience is how long a process may be in the middle of exec(2): a matter of
 // microseconds, unless others have the processors.
-const execPatience = 3 * time.Second
+const ExecPatience = 3 * time.Second
 
 // LoadedModules is Modules of a process that has an executable. A process in the
 // middle of exec(2) has no code yet although its parent already knows that exec
 // succeeded; LoadedModules waits until the kernel has mapped the executable. Of a
 // process that maps no code it returns none after some seconds.
 func LoadedModules(pid int) ([]Mapping, error) {
-	for deadline := time.Now().Add(execPatience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(ExecPatience); ; time.Sleep(time.Millisecond) {
 		mappings, err := Modules(pid)
 		if err != nil || len(mappings) > 0 || time.Now().After(deadline) {
 			return mappings, err

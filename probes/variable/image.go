@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,6 +44,19 @@ func imageOf(pid int) (im image, err error) {
 	}
 	im.exe = exeOf(pid)
 	return im, nil
+}
+
+// loadedImage is imageOf of a process that has an executable. One in the middle of execve(2) has
+// no image yet although its parent already knows that this succeeded: that is waited for.
+func loadedImage(pid int) (im image, err error) {
+	for deadline := time.Now().Add(process.ExecPatience); ; time.Sleep(time.Millisecond) {
+		if im, err = imageOf(pid); err == nil || time.Now().After(deadline) {
+			return im, err
+		}
+		if _, runs := process.Lookup(pid); !runs {
+			return im, err
+		}
+	}
 }
 
 // exeOf returns the executable of a process; zero if its leader has ended.

@@ -2,6 +2,7 @@ package variable
 
 import (
 	"encoding/binary"
+	"os/exec"
 	"testing"
 
 	"endoscope/probes/testenv"
@@ -49,5 +50,24 @@ func TestImage(t *testing.T) {
 	}
 	if b := first.read(r.pid, second.at, 16); b != nil {
 		t.Errorf("%x is read of another image", b)
+	}
+}
+
+// A program that has just been started is in the middle of exec for a moment, in which it has no
+// image.
+func TestLoadedImageOfNewProcess(t *testing.T) {
+	testenv.NeedRoot(t)
+	cat := testenv.NeedProgram(t, "cat")
+	for range 200 {
+		cmd := exec.Command(cat, "/dev/zero")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := loadedImage(cmd.Process.Pid)
+		cmd.Process.Kill()
+		cmd.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

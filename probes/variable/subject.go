@@ -124,7 +124,7 @@ func newTraced(p process.Process, modules []string, t *tracer) (*subject, error)
 func searchModules(p process.Process, modules []string, visit func(s *subject, m process.Mapping, base string) error) (*subject, error) {
 	s := &subject{process: p}
 	var err error
-	if s.image, err = imageOf(p.PID); err != nil {
+	if s.image, err = loadedImage(p.PID); err != nil {
 		return nil, err
 	}
 	text, err := process.Text(p.PID)
