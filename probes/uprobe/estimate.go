@@ -113,9 +113,6 @@ func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Err
 
 // estimating returns the part of a hint that names an overhead, if the query can have one.
 func estimating(spec *plan.Acquire) string {
-	if spec.Settings.Recall > 0 {
-		return "add WITHIN OVERHEAD 1% to RECALL, "
-	}
 	if spec.Partial == nil || spec.Stream == catalog.Allocation || spec.Stream == catalog.Deallocation {
 		return ""
 	}
