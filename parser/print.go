@@ -252,7 +252,6 @@ func (a *ActRecall) String() string {
 		}
 		p.where(" WHERE ", a.Where)
 		p.put(" LAST ", a.Last.String())
-		p.put(optional(" WITHIN OVERHEAD ", a.Overhead))
 	})
 }
 

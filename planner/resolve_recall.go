@@ -31,9 +31,6 @@ func (r *resolver) recall(out *Action, a *parser.ActRecall) error {
 		return r.errorf(a.Last.Pos(), "LAST needs a duration above zero")
 	}
 	out.For = time.Duration(a.Last.Int)
-	if a.Overhead != nil {
-		return r.hintf(a.Overhead.Pos(), "name fewer functions, or RECALL SAMPLE(stream, 20ms)", "what is recalled cannot be bounded by an overhead yet")
-	}
 	return r.acquisition(out, src, a.Where, nil)
 }
 

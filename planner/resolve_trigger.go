@@ -228,7 +228,7 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	return out, err
 }
 
-// acquisition plans SAMPLE, MONITOR and RECALL as the equivalent query.
+// acquisition plans SAMPLE and MONITOR as the equivalent query.
 func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Expr, dur *parser.Literal) error {
 	sel := &parser.Select{Span: src.Span, Items: []*parser.SelectItem{{Span: src.Span, Star: true}},
 		From: &parser.From{Span: src.Span, First: src}, Where: where}

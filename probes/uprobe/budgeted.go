@@ -19,9 +19,7 @@ import (
 )
 
 // whole reports whether each slice has all functions: their calls are a sequence.
-func (s *slicer) whole() bool {
-	return s.sliced != nil && s.sliced.spec.Stream == catalog.FunctionCall
-}
+func (s *slicer) whole() bool { return s.sliced.spec.Stream == catalog.FunctionCall }
 
 // part is what distinguishes the two parts of a source with a budget.
 type part struct {
@@ -71,10 +69,8 @@ func (p *part) pricesOf(s *source) []uint64 {
 
 // budgeted is a source with a budget. It consists of two, with the same functions: always
 // observes some of them all the time, and sliced observes the others in slices of time
-// (package slicing). A goroutine, the slicer, decides which and when.
-//
-// The calls of a sequence (function_call) are observed together, all of them in slices. Where
-// they are recorded for a trigger (Settings.Recall), sliced is nil, and the others are left out.
+// (package slicing). A goroutine, the slicer, decides which and when. The functions of a sequence
+// (function_call) are all observed in the same slices.
 type budgeted struct {
 	always, sliced *source
 	merge          *merge
@@ -115,36 +111,18 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 	if resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules) != nil {
 		s.resolution.Notices = append(s.resolution.Notices, "libraries that are loaded later are not observed within an overhead")
 	}
-	b := &budgeted{always: s, ended: make(chan struct{})}
-	s.part = &part{chosen: map[int]bool{}}
-	if spec.Settings.Recall == 0 {
-		if b.sliced, err = s.twin(); err != nil {
-			return refuse("%v", err)
-		}
-		b.sliced.part = &part{sliced: true}
+	twin, err := s.twin()
+	if err != nil {
+		return refuse("%v", err)
 	}
-	for _, part := range b.parts() {
+	b := &budgeted{always: s, sliced: twin, ended: make(chan struct{})}
+	for _, part := range []*source{b.always, b.sliced} {
 		part.owner, part.identity = b, func() string { return "" }
 	}
+	b.always.part, b.sliced.part = &part{chosen: map[int]bool{}}, &part{sliced: true}
 	b.slicer = newSlicer(b.always, b.sliced)
 	b.slicer.prepared = before
 	return b, nil
-}
-
-// parts returns the parts, in the order in which they end.
-func (b *budgeted) parts() []*source {
-	if b.sliced == nil {
-		return []*source{b.always}
-	}
-	return []*source{b.sliced, b.always}
-}
-
-// stopParts stops the parts.
-func (b *budgeted) stopParts() (err error) {
-	for _, part := range b.parts() {
-		err = errors.Join(err, part.Stop())
-	}
-	return err
 }
 
 // twin returns a source of the same functions, whose panes have no end.
@@ -181,12 +159,10 @@ func (b *budgeted) Info() probes.Info {
 
 // Load implements probes.Source.
 func (b *budgeted) Load(ctx context.Context, o probes.Options) error {
-	for _, part := range slices.Backward(b.parts()) {
-		if err := part.Load(ctx, o); err != nil {
-			return err
-		}
+	if err := b.always.Load(ctx, o); err != nil {
+		return err
 	}
-	return nil
+	return b.sliced.Load(ctx, o)
 }
 
 // Start implements probes.Source.
@@ -205,10 +181,8 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {
 		b.merge = newMerge(sink, int64(b.always.provider.lateness(spec)))
-		for _, part := range slices.Backward(b.parts()) {
-			if err == nil {
-				err = part.Start(ctx, b.add(), o)
-			}
+		if err = b.always.Start(ctx, b.add(), o); err == nil {
+			err = b.sliced.Start(ctx, b.add(), o)
 		}
 	}
 	if err == nil {
@@ -225,7 +199,7 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 		if running {
 			<-b.slicer.over
 		}
-		err = errors.Join(err, b.stopParts())
+		err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
 		if first { // else Stop closes it
 			close(b.ended)
 		}
@@ -250,10 +224,6 @@ func (b *budgeted) add() probes.Sink {
 // stopAfter stops the source when its processes have ended, or a part has failed.
 func (b *budgeted) stopAfter(ended <-chan struct{}, forget func()) {
 	defer func() { forget() }()
-	sliced := b.always.state
-	if b.sliced != nil {
-		sliced = b.sliced.state
-	}
 	for {
 		select {
 		case <-ended: // never, if it is nil
@@ -262,7 +232,7 @@ func (b *budgeted) stopAfter(ended <-chan struct{}, forget func()) {
 				continue
 			}
 		case <-b.always.state:
-		case <-sliced:
+		case <-b.sliced.state:
 		case <-b.slicer.failed:
 		case <-b.ended:
 			return
@@ -285,9 +255,10 @@ func (b *budgeted) Stop() error {
 		return nil
 	}
 	if !started {
-		return b.stopParts()
+		return errors.Join(b.sliced.Stop(), b.always.Stop())
 	}
-	err := errors.Join(b.slicer.end(), b.stopParts())
+	err := b.slicer.end()
+	err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
 	close(b.ended)
 	if b.merge != nil {
 		b.merge.end(err)
@@ -305,13 +276,10 @@ func (b *budgeted) Control(_ context.Context, c probes.Command) (probes.Reply, e
 
 // Stats implements probes.Source.
 func (b *budgeted) Stats() probes.Stats {
-	s := b.always.Stats()
-	if b.sliced != nil {
-		t := b.sliced.Stats()
-		s.Events += t.Events
-		s.Awaited += t.Awaited
-		s.Spent += t.Spent
-	}
+	s, t := b.always.Stats(), b.sliced.Stats()
+	s.Events += t.Events
+	s.Awaited += t.Awaited
+	s.Spent += t.Spent
 	s.Overhead = b.slicer.recent.share()
 	return s
 }
@@ -401,11 +369,8 @@ func (s *source) dropLinks(links []*attach.Link) (taken []*attach.Link) {
 	return taken
 }
 
-// installation returns the programs of a part; nil if it has ended, or there is none.
+// installation returns the programs of a part; nil if it has ended.
 func (s *source) installation() *program.Installation {
-	if s == nil {
-		return nil
-	}
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	return s.provider.active[s]

@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	// alwaysShare is the part of the budget for the functions that are observed all the time, and
-	// onlyShare that part where there are no slices: the rest is for the engine.
-	alwaysShare, onlyShare = 0.5, 0.8
+	// alwaysShare is the part of the budget for the functions that are observed all the time.
+	alwaysShare = 0.5
 	// lookInterval is how often costs are looked at, unless that takes too much of the budget;
 	// then longestLook at the most. An excess between is noticed by an alarm.
 	lookInterval, longestLook = time.Second, 4 * time.Second
@@ -48,7 +47,7 @@ const (
 // goroutine owns the fields, from the beginning on.
 type slicer struct {
 	always, sliced *source
-	in, out        *program.Installation // of always and of sliced; nil: there are no slices
+	in, out        *program.Installation // of always and of sliced
 	account        slicing.Account
 
 	functions []slicing.Function
@@ -125,14 +124,6 @@ func newSlicer(always, sliced *source) *slicer {
 	n := len(s.functions)
 	s.seen, s.entered, s.counted = make([]float64, n), make([]uint64, n), make([]uint64, n)
 	return s
-}
-
-// alwaysShare returns the part of the budget for the functions that are observed all the time.
-func (s *slicer) alwaysShare() float64 {
-	if s.sliced == nil {
-		return onlyShare
-	}
-	return alwaysShare
 }
 
 // cost returns what was spent until now; what the engine has used since the last call was for u.
@@ -443,7 +434,7 @@ func (s *slicer) drainCalls(g *slicing.Group, before, most uint64) (int64, error
 
 // expose sends the exposures since the last time, and begins the pane that contains now.
 func (s *slicer) expose(now int64) {
-	if s.always.spec.Samples() {
+	if s.out.Aggregator == nil {
 		return // rows have none
 	}
 	c := s.cost(forUpkeep)

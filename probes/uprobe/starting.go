@@ -43,7 +43,7 @@ const (
 // allows, some programs would have to wait for a minute.
 func (s *slicer) begin() (err error) {
 	s.in, s.out = s.always.installation(), s.sliced.installation()
-	if s.in == nil || s.out == nil && s.sliced != nil {
+	if s.in == nil || s.out == nil {
 		return errStopped
 	}
 	if s.meter, err = progress.Open(s.always.pids()); err != nil {
@@ -233,7 +233,7 @@ func (s *slicer) earn(d time.Duration) (gone []int, err error) {
 // pause waits, unless the source ends, or functions that are observed all the time cost too
 // much: they may have been quiet while they were counted.
 func (s *slicer) pause(d time.Duration) error {
-	s.most = int64(countLimit) + int64(s.alwaysShare()*s.account.Earning()*float64(d))
+	s.most = int64(countLimit) + int64(alwaysShare*s.account.Earning()*float64(d))
 	s.in.Limit(uint64(s.most))
 	for end := time.Now().Add(d); time.Now().Before(end) && !s.alarmed(); {
 		s.in.Await(time.Until(end))
