@@ -58,6 +58,16 @@ func schedules(pids []int) map[string]schedule {
 	return out
 }
 
+// waits reports whether a thread of processes runs or waits for a processor.
+func waits(pids []int) bool {
+	for _, s := range schedules(pids) {
+		if s.runnable {
+			return true
+		}
+	}
+	return false
+}
+
 // Schedules are the schedules of threads, by thread id.
 type Schedules map[string]schedule
 

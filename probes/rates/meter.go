@@ -95,8 +95,8 @@ func (m *Meter) Close() {
 
 // Observe returns the samples since Begin of the processes with these pids. It
 // waits until there are enough, 20 ms from Begin on, or 10 if there are none;
-// if the processors are busy, 40 ms more, to measure how much processor time
-// the program wants.
+// if the processors are busy, or the program waits for one, 40 ms more, to measure how
+// much processor time it wants.
 func (m *Meter) Observe(pids []int) (Activity, error) {
 	<-m.ready
 	if m.err != nil {
@@ -132,7 +132,8 @@ func (m *Meter) Observe(pids []int) (Activity, error) {
 	}
 	m.pause()
 	wanted := 0.0
-	if float64(busy) >= crowded*float64(len(m.sampler.rings))*float64(m.took)/float64(period) {
+	crowd := float64(busy) >= crowded*float64(len(m.sampler.rings))*float64(m.took)/float64(period)
+	if crowd || all == 0 && waits(pids) {
 		wanted = m.watchDemand(pids)
 		read()
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/testenv"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -312,6 +313,31 @@ func TestIdleProgramHasNoRates(t *testing.T) {
 		}
 	}
 	t.Errorf("a waiting program was active: %+v", a)
+}
+
+// A program is not idle that waits for a processor all the time, although another one is free.
+func TestWaitingProgramIsNotIdle(t *testing.T) {
+	p, other := runRatios(t, "work"), runRatios(t, "work")
+	var first unix.CPUSet
+	first.Set(0)
+	for _, x := range []*program{p, other} {
+		if err := unix.SchedSetaffinity(x.cmd.Process.Pid, &first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It has a processor for a few milliseconds of each second.
+	idle := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
+	if err := unix.SchedSetAttr(p.cmd.Process.Pid, &idle, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		m := Begin()
+		a := p.observe(m)
+		m.Close()
+		if a.CPUs < 0.5 {
+			t.Fatalf("the program seems to use %g CPUs: %+v", a.CPUs, a)
+		}
+	}
 }
 
 // Places of a process that has ended count nothing, and an unused meter leaves
