@@ -179,13 +179,14 @@ type (
 		Where  Expr
 		For    *Literal
 	}
-	// ActRecall is RECALL stream [WHERE e] LAST dur, or RECALL SAMPLE(stream, dur) ...
+	// ActRecall is RECALL stream [WHERE e] LAST dur [WITHIN OVERHEAD p], or RECALL SAMPLE(stream, dur) ...
 	ActRecall struct {
 		Span
-		Stream *Ident
-		Every  *Literal
-		Where  Expr
-		Last   *Literal
+		Stream   *Ident
+		Every    *Literal
+		Where    Expr
+		Last     *Literal
+		Overhead *Literal
 	}
 	// ActStop is STOP stream.
 	ActStop struct {

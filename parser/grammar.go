@@ -209,6 +209,7 @@ type actRecallRule struct {
 	Plain  *nameLeaf     `parser:"| @@ )"`
 	Where  *exprLeaf     `parser:"('WHERE' @@)?"`
 	Last   durationLeaf  `parser:"'LAST' @@"`
+	Within *percentLeaf  `parser:"('WITHIN' 'OVERHEAD' @@)?"`
 }
 
 type exportRule struct {

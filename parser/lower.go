@@ -282,7 +282,7 @@ func (l *lowering) action(a *actionRule) Action {
 		return &ActMonitor{Span: span, Stream: a.Monitor.Stream.Ident, Where: a.Monitor.Where.get(), For: a.Monitor.For.get()}
 	case a.Recall != nil:
 		r := a.Recall
-		out := &ActRecall{Span: span, Every: r.Every.get(), Where: r.Where.get(), Last: r.Last.Literal}
+		out := &ActRecall{Span: span, Every: r.Every.get(), Where: r.Where.get(), Last: r.Last.Literal, Overhead: r.Within.get()}
 		if r.Plain != nil {
 			out.Stream = r.Plain.Ident
 		} else {

@@ -252,6 +252,7 @@ func (a *ActRecall) String() string {
 		}
 		p.where(" WHERE ", a.Where)
 		p.put(" LAST ", a.Last.String())
+		p.put(optional(" WITHIN OVERHEAD ", a.Overhead))
 	})
 }
 

@@ -31,7 +31,14 @@ func (r *resolver) recall(out *Action, a *parser.ActRecall) error {
 		return r.errorf(a.Last.Pos(), "LAST needs a duration above zero")
 	}
 	out.For = time.Duration(a.Last.Int)
-	return r.acquisition(out, src, a.Where, nil)
+	if !out.Records() {
+		return r.acquisition(out, src, a.Where, a.Overhead, nil)
+	}
+	// Within an overhead, functions that cost too much are left out, and the summary names them.
+	may := r.maySample
+	r.maySample = true
+	defer func() { r.overhead, r.samplesRows, r.maySample = nil, false, may }()
+	return r.acquisition(out, src, a.Where, a.Overhead, nil)
 }
 
 // checkRecall refuses conditions that the kernel cannot evaluate, if an action recalls calls

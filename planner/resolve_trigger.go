@@ -190,7 +190,7 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	case *parser.ActSample:
 		out.Kind, out.Stream = ActSample, r.streamName(a.Stream)
 		src := &parser.Source{Span: a.Span, Kind: parser.SourceSample, Name: a.Stream, Args: []*parser.Literal{a.Every}}
-		err = r.acquisition(out, src, nil, a.For)
+		err = r.acquisition(out, src, nil, nil, a.For)
 	case *parser.ActMonitor:
 		out.Kind, out.Stream = ActMonitor, r.streamName(a.Stream)
 		src := &parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}
@@ -199,7 +199,7 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 			err = r.hintf(a.Stream.Pos(), "SAMPLE("+a.Stream.Name+", 100ms)", "%s has a value at every instant: it is sampled, not monitored", a.Stream.Name)
 		}
 		if err == nil {
-			err = r.acquisition(out, src, a.Where, a.For)
+			err = r.acquisition(out, src, a.Where, nil, a.For)
 		}
 	case *parser.ActRecall:
 		err = r.recall(out, a)
@@ -228,11 +228,11 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	return out, err
 }
 
-// acquisition plans SAMPLE and MONITOR as the equivalent query.
-func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Expr, dur *parser.Literal) error {
+// acquisition plans SAMPLE, MONITOR and RECALL as the equivalent query. overhead and dur may be nil.
+func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Expr, overhead, dur *parser.Literal) error {
 	sel := &parser.Select{Span: src.Span, Items: []*parser.SelectItem{{Span: src.Span, Star: true}},
 		From: &parser.From{Span: src.Span, First: src}, Where: where}
-	root, err := r.query(&parser.Query{Span: src.Span, Selects: []*parser.Select{sel}}, nil, top)
+	root, err := r.query(&parser.Query{Span: src.Span, Selects: []*parser.Select{sel}, Overhead: overhead}, nil, top)
 	if err != nil {
 		return err
 	}

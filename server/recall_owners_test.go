@@ -185,10 +185,3 @@ BEGIN RECALL function_call WHERE function_name ~ '^`+prefix+`(request|branch|lea
 	}
 	return moved
 }
-
-// summary is the first row of what was recalled.
-type summary struct {
-	Recalled *int
-	Complete bool
-	Reason   string
-}

@@ -33,10 +33,19 @@ static __always_inline bool is_closed_to(__u64 cookie)
 }
 
 /*
- * Within an overhead: when the slice began, boot clock. The end of a call that began before is not
- * told: it may have ended between the slices.
+ * Within an overhead: the time of the last gap, boot clock, at which probes may have been detached.
+ * A call that began before and is found to have been left may have returned meanwhile.
  */
 volatile __u64 since;
+
+/*
+ * is_untold reports whether the end of a call is not told since the gap is between it and the
+ * call. What is recorded has every return that was seen.
+ */
+static __always_inline bool is_untold(const struct moment *m, __u64 event)
+{
+	return budgeted && m->start < since && (event == UNWIND || (event == LEAVE && !records));
+}
 
 /*
  * no_gap returns the value of gap for a sequence without missing events. It changes when
@@ -87,7 +96,7 @@ static __always_inline enum sent mark(struct moment *m)
 static __noinline int tell(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, __u64 event)
 {
 	__u32 none = no_gap();
-	if (budgeted && m->start < since)
+	if (is_untold(m, event))
 		return 0;
 	enum sent s = *gap != none ? mark(m) : SENT;
 

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -58,6 +59,7 @@ func (s *Set) Read(f func(*Firing)) {
 func (s *Set) firing(k *bpf.FunctionFiring) *Firing {
 	f := &Firing{Number: k.Number, PID: k.Pid, TID: k.Tid, Process: text(&k.Process), Thread: text(&k.Thread)}
 	f.At = int64(k.Time) + s.offset
+	defer func() { s.missing(&f.Summary) }()
 	switch k.Ring {
 	case noRing:
 		f.Reason = "nothing was recorded of this thread"
@@ -85,6 +87,49 @@ func (s *Set) firing(k *bpf.FunctionFiring) *Firing {
 	}
 	s.kept.put(k.Claim, past{events: slices.Clone(events), since: since, until: int64(k.Time)})
 	return f
+}
+
+// mostNamed is how many functions are named that are left out.
+const mostNamed = 5
+
+// LeaveOut says that calls of these functions are not recorded from a time on, since they cost
+// too much.
+func (s *Set) LeaveOut(functions []string, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leftAt == 0 && len(functions) > 0 {
+		s.leftAt = at
+	}
+	s.left = append(s.left, functions...)
+}
+
+// LeftOut names the functions that are left out; "": there are none. A nil set has none.
+func (s *Set) LeftOut() string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := strings.Join(s.left[:min(mostNamed, len(s.left))], ", ")
+	if n := len(s.left) - mostNamed; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return names
+}
+
+// missing adds to a summary which functions were left out before.
+func (s *Set) missing(to *Summary) {
+	names := s.LeftOut()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if names == "" || s.leftAt > to.At {
+		return
+	}
+	to.Complete = false
+	if to.Reason != "" {
+		to.Reason += "; "
+	}
+	to.Reason += "left out, since they cost too much: " + names
 }
 
 // read copies the events of a ring, and frees it. It returns when the time begins of which

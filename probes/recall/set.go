@@ -51,8 +51,10 @@ type Set struct {
 	kept     history
 	reported Counts
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the following
 	summaries map[uint64]Summary
+	left      []string // functions that are left out
+	leftAt    int64    // when the first was, ns since the epoch; 0: none is
 }
 
 // RingsOf returns the number of rings in so many bytes.

@@ -50,7 +50,7 @@ func (s *slicer) retire(d spending, least time.Duration) (gone []int) {
 	allowed := alwaysShare * max(s.account.Share*net, s.account.Earning()*float64(least))
 	before := s.counted
 	s.counted = s.in.PricedHits()
-	if float64(d.always) <= 1.2*allowed+float64(fair) {
+	if float64(d.always) <= excess*allowed+float64(fair) {
 		return nil
 	}
 	hits := s.counted
@@ -65,7 +65,7 @@ func (s *slicer) retire(d spending, least time.Duration) (gone []int) {
 			}
 		}
 	}
-	if sum <= 1.2*allowed+float64(fair) { // the others are being detached
+	if sum <= excess*allowed+float64(fair) { // the others are being detached
 		return nil
 	}
 	slices.SortFunc(candidates, func(a, b int) int { return cmp.Compare(cost(b), cost(a)) })
@@ -126,6 +126,11 @@ func (s *slicer) leave() error {
 		c.moving = closing
 	}
 	s.links = slices.DeleteFunc(s.links, func(c *chunkLinks) bool { return c.left })
+	if s.sliced == nil { // the returns of calls under way will be missing
+		if err := s.always.markGap(); err != nil {
+			return err
+		}
+	}
 	wait := attach.BeginCloseAll(s.always.dropLinks(old))
 	s.closing.Go(func() {
 		wait()
@@ -228,8 +233,12 @@ func (s *slicer) regroup(more []int) error {
 // roundTime is how long a round of slices is to take at most.
 const roundTime = 3 * time.Second
 
-// pack divides functions into groups, and begins a round.
+// pack divides functions into groups, and begins a round. Where there are no slices, it leaves them out.
 func (s *slicer) pack(all []int) {
+	if s.sliced == nil {
+		s.leaveOut(all)
+		return
+	}
 	if s.whole() {
 		s.load = s.account.Load()
 		s.groups, s.order = []slicing.Group{slicing.Whole(s.functions, all, s.load, s.fixed)}, nil
@@ -240,6 +249,15 @@ func (s *slicer) pack(all []int) {
 	})
 	s.load = s.account.Load()
 	s.groups, s.order = slicing.Pack(s.functions, all, s.load, s.fixed, s.account.ForSlices()*float64(roundTime)), nil
+}
+
+// leaveOut says that calls of functions are not recorded from now on.
+func (s *slicer) leaveOut(which []int) {
+	names := make([]string, 0, len(which))
+	for _, i := range which {
+		names = append(names, s.always.resolution.Functions[i].Label.Function)
+	}
+	s.always.options.Record.LeaveOut(names, clock.Now())
 }
 
 // markGap has each sequence of a part have a gap now.

@@ -19,7 +19,9 @@ import (
 )
 
 // whole reports whether each slice has all functions: their calls are a sequence.
-func (s *slicer) whole() bool { return s.sliced.spec.Stream == catalog.FunctionCall }
+func (s *slicer) whole() bool {
+	return s.sliced != nil && s.sliced.spec.Stream == catalog.FunctionCall
+}
 
 // part is what distinguishes the two parts of a source with a budget.
 type part struct {
@@ -69,8 +71,10 @@ func (p *part) pricesOf(s *source) []uint64 {
 
 // budgeted is a source with a budget. It consists of two, with the same functions: always
 // observes some of them all the time, and sliced observes the others in slices of time
-// (package slicing). A goroutine, the slicer, decides which and when. The functions of a sequence
-// (function_call) are all observed in the same slices.
+// (package slicing). A goroutine, the slicer, decides which and when.
+//
+// The calls of a sequence (function_call) are observed together, all of them in slices. Where
+// they are recorded for a trigger (Settings.Recall), sliced is nil, and the others are left out.
 type budgeted struct {
 	always, sliced *source
 	merge          *merge
@@ -111,18 +115,36 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 	if resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules) != nil {
 		s.resolution.Notices = append(s.resolution.Notices, "libraries that are loaded later are not observed within an overhead")
 	}
-	twin, err := s.twin()
-	if err != nil {
-		return refuse("%v", err)
+	b := &budgeted{always: s, ended: make(chan struct{})}
+	s.part = &part{chosen: map[int]bool{}}
+	if spec.Settings.Recall == 0 {
+		if b.sliced, err = s.twin(); err != nil {
+			return refuse("%v", err)
+		}
+		b.sliced.part = &part{sliced: true}
 	}
-	b := &budgeted{always: s, sliced: twin, ended: make(chan struct{})}
-	for _, part := range []*source{b.always, b.sliced} {
+	for _, part := range b.parts() {
 		part.owner, part.identity = b, func() string { return "" }
 	}
-	b.always.part, b.sliced.part = &part{chosen: map[int]bool{}}, &part{sliced: true}
 	b.slicer = newSlicer(b.always, b.sliced)
 	b.slicer.prepared = before
 	return b, nil
+}
+
+// parts returns the parts, in the order in which they end.
+func (b *budgeted) parts() []*source {
+	if b.sliced == nil {
+		return []*source{b.always}
+	}
+	return []*source{b.sliced, b.always}
+}
+
+// stopParts stops the parts.
+func (b *budgeted) stopParts() (err error) {
+	for _, part := range b.parts() {
+		err = errors.Join(err, part.Stop())
+	}
+	return err
 }
 
 // twin returns a source of the same functions, whose panes have no end.
@@ -159,10 +181,12 @@ func (b *budgeted) Info() probes.Info {
 
 // Load implements probes.Source.
 func (b *budgeted) Load(ctx context.Context, o probes.Options) error {
-	if err := b.always.Load(ctx, o); err != nil {
-		return err
+	for _, part := range slices.Backward(b.parts()) {
+		if err := part.Load(ctx, o); err != nil {
+			return err
+		}
 	}
-	return b.sliced.Load(ctx, o)
+	return nil
 }
 
 // Start implements probes.Source.
@@ -181,8 +205,10 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {
 		b.merge = newMerge(sink, int64(b.always.provider.lateness(spec)))
-		if err = b.always.Start(ctx, b.add(), o); err == nil {
-			err = b.sliced.Start(ctx, b.add(), o)
+		for _, part := range slices.Backward(b.parts()) {
+			if err == nil {
+				err = part.Start(ctx, b.add(), o)
+			}
 		}
 	}
 	if err == nil {
@@ -199,7 +225,7 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 		if running {
 			<-b.slicer.over
 		}
-		err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
+		err = errors.Join(err, b.stopParts())
 		if first { // else Stop closes it
 			close(b.ended)
 		}
@@ -224,6 +250,10 @@ func (b *budgeted) add() probes.Sink {
 // stopAfter stops the source when its processes have ended, or a part has failed.
 func (b *budgeted) stopAfter(ended <-chan struct{}, forget func()) {
 	defer func() { forget() }()
+	sliced := b.always.state
+	if b.sliced != nil {
+		sliced = b.sliced.state
+	}
 	for {
 		select {
 		case <-ended: // never, if it is nil
@@ -232,7 +262,7 @@ func (b *budgeted) stopAfter(ended <-chan struct{}, forget func()) {
 				continue
 			}
 		case <-b.always.state:
-		case <-b.sliced.state:
+		case <-sliced:
 		case <-b.slicer.failed:
 		case <-b.ended:
 			return
@@ -255,10 +285,9 @@ func (b *budgeted) Stop() error {
 		return nil
 	}
 	if !started {
-		return errors.Join(b.sliced.Stop(), b.always.Stop())
+		return b.stopParts()
 	}
-	err := b.slicer.end()
-	err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
+	err := errors.Join(b.slicer.end(), b.stopParts())
 	close(b.ended)
 	if b.merge != nil {
 		b.merge.end(err)
@@ -276,10 +305,13 @@ func (b *budgeted) Control(_ context.Context, c probes.Command) (probes.Reply, e
 
 // Stats implements probes.Source.
 func (b *budgeted) Stats() probes.Stats {
-	s, t := b.always.Stats(), b.sliced.Stats()
-	s.Events += t.Events
-	s.Awaited += t.Awaited
-	s.Spent += t.Spent
+	s := b.always.Stats()
+	if b.sliced != nil {
+		t := b.sliced.Stats()
+		s.Events += t.Events
+		s.Awaited += t.Awaited
+		s.Spent += t.Spent
+	}
 	s.Overhead = b.slicer.recent.share()
 	return s
 }
@@ -369,8 +401,11 @@ func (s *source) dropLinks(links []*attach.Link) (taken []*attach.Link) {
 	return taken
 }
 
-// installation returns the programs of a part; nil if it has ended.
+// installation returns the programs of a part; nil if it has ended, or there is none.
 func (s *source) installation() *program.Installation {
+	if s == nil {
+		return nil
+	}
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	return s.provider.active[s]

@@ -111,9 +111,11 @@ func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Err
 	return e.WithHint("%schoose fewer functions, or raise the limit: SET max_overhead = %.0f%%", estimating(spec), enough)
 }
 
-// estimating returns the part of a hint that names estimates, if the query may be answered by
-// them.
+// estimating returns the part of a hint that names an overhead, if the query can have one.
 func estimating(spec *plan.Acquire) string {
+	if spec.Settings.Recall > 0 {
+		return "add WITHIN OVERHEAD 1% to RECALL, "
+	}
 	if spec.Partial == nil || spec.Stream == catalog.Allocation || spec.Stream == catalog.Deallocation {
 		return ""
 	}

@@ -99,6 +99,15 @@ func (p *mergePart) Push(b *batch.Batch) {
 	p.sink.Push(b)
 }
 
+// Recalled implements probes.RecallSink.
+func (p *mergePart) Recalled(number uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.sink.(probes.RecallSink); ok {
+		s.Recalled(number)
+	}
+}
+
 // Partial implements probes.Sink.
 func (p *mergePart) Partial(b *batch.Batch) {
 	p.mu.Lock()

@@ -144,7 +144,7 @@ func (s *slicer) conclude() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.was, s.said = strata, t.Remarks(); s.always.spec.Samples() {
+	if s.was, s.said = strata, t.Remarks(); s.sliced != nil && s.always.spec.Samples() {
 		s.said = append(s.said, slicing.SampleRemark(observed, s.ledger.Later()))
 	}
 }
@@ -161,7 +161,9 @@ func (s *slicer) observed(progress int64) []slicing.Stratum {
 		}
 	}
 	list := []slicing.Stratum{always}
-	hits = s.out.PricedHits()
+	if s.out != nil {
+		hits = s.out.PricedHits()
+	}
 	for _, g := range s.groups {
 		x := slicing.Stratum{Length: g.Length}
 		for _, i := range g.Functions {
@@ -182,7 +184,10 @@ func (s *slicer) strata() []string {
 		return s.was
 	}
 	how := slicing.Divided
-	if s.whole() {
+	switch {
+	case s.sliced == nil:
+		how = slicing.Limited
+	case s.whole():
 		how = slicing.Together
 	}
 	return slicing.Outlook(s.account.Share, s.account.Floor, how, s.always.part.pricesOf(s.always))

@@ -32,9 +32,13 @@ const (
 	// before it looks less often.
 	lookShare = 0.2
 	// burst is what functions that are observed all the time may cost until there is an alarm,
-	// as the time in which the whole budget is earned: a little more than their part of the
-	// budget of a look, so that something that happens once is no reason to detach many.
+	// as the time in which the whole budget is earned. Costs are judged from the last look on,
+	// and an alarm is a look: so it is more than what retire permits in lookInterval
+	// (excess*alwaysShare, 600 ms). It is only a little more, so that something that happens
+	// once is no reason to detach many.
 	burst = 700 * time.Millisecond
+	// excess is how many times their part functions may cost before the dearest are detached.
+	excess = 1.2
 	// refreshInterval is how often processes are looked for that have joined the target.
 	refreshInterval = time.Second
 	// longestDrain is how long a call may take to end whose thread may have no processor.
@@ -47,7 +51,7 @@ const (
 // goroutine owns the fields, from the beginning on.
 type slicer struct {
 	always, sliced *source
-	in, out        *program.Installation // of always and of sliced
+	in, out        *program.Installation // of always and of sliced; nil: there are no slices
 	account        slicing.Account
 
 	functions []slicing.Function
@@ -434,7 +438,7 @@ func (s *slicer) drainCalls(g *slicing.Group, before, most uint64) (int64, error
 
 // expose sends the exposures since the last time, and begins the pane that contains now.
 func (s *slicer) expose(now int64) {
-	if s.out.Aggregator == nil {
+	if s.always.spec.Samples() {
 		return // rows have none
 	}
 	c := s.cost(forUpkeep)

@@ -43,7 +43,7 @@ const (
 // allows, some programs would have to wait for a minute.
 func (s *slicer) begin() (err error) {
 	s.in, s.out = s.always.installation(), s.sliced.installation()
-	if s.in == nil || s.out == nil {
+	if s.in == nil || s.out == nil && s.sliced != nil {
 		return errStopped
 	}
 	if s.meter, err = progress.Open(s.always.pids()); err != nil {

@@ -97,6 +97,9 @@ func (r *Recaller) Begin() error {
 		return err
 	}
 	r.begun = true
+	if names := r.set.LeftOut(); names != "" {
+		r.t.Notices = append(r.t.Notices, "RECALL leaves out what would cost more than the overhead: "+names)
+	}
 	return nil
 }
 

@@ -197,8 +197,11 @@ func (in *Installation) hear() {
 }
 
 // Spent returns what the hits of the query have cost so far, in ns, whether or not they
-// counted. It makes no system call.
+// counted. It makes no system call. Without an installation nothing was spent.
 func (in *Installation) Spent() (ns uint64) {
+	if in == nil {
+		return 0
+	}
 	for cpu := range in.spending.cpus {
 		ns += atomic.LoadUint64(in.spending.counter(cpu, 0))
 	}

@@ -84,6 +84,8 @@ var (
 	}
 	// Together: the calls are a sequence.
 	Together = []string{fmt.Sprintf("in slices of %s to %s, with a GAP before each: all functions together", shortest, longest)}
+	// Limited: the calls are recorded all the time.
+	Limited = []string{"the functions that are called least, for at most half of the budget; the others are left out"}
 )
 
 // Outlook describes, before functions are observed, how a budget will be used. prices are those
