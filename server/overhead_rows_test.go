@@ -90,3 +90,47 @@ func TestOverheadOfRows(t *testing.T) {
 		}
 	}
 }
+
+// napsInCalls is a program that calls step for each turn, and rests for 100 ms in each 2,000th call.
+const napsInCalls = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+volatile long sink; long steps;
+__attribute__((noinline, noclone)) void step(long i) { if (i % 2000 == 0) usleep(100000); sink += i; }
+int main(void) {
+	char b[32];
+	puts("ready"); fflush(stdout);
+	while (fgets(b, sizeof b, stdin)) {
+		for (long i = 0, n = atol(b); i < n; i++) step(steps++);
+		printf("%ld\n", steps); fflush(stdout);
+	}
+}
+`
+
+// TestOverheadOfRowsThatAreMissing: calls that end long after their slice are counted. Of several runs one
+// suffices in which a slice has such a call.
+func TestOverheadOfRowsThatAreMissing(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startProgram(t, testenv.CompileCText(t, napsInCalls, "-O1"))
+	s := newSession(t, wire.Options{PID: c.pid})
+	const naps = 60
+	testenv.Until(t, "a slice has a call that rests", func() bool {
+		fmt.Fprintln(c.in, 2000*naps)
+		res := start(t, s, "SELECT arg0 FROM function_duration WHERE function_name = 'step' WITHIN OVERHEAD 30%")
+		c.out.Scan()
+		res.Stop()
+		a := read(t, res)
+		complete(t, a)
+		notes := strings.Join(a.summary.Notes, "\n")
+		t.Logf("%d rows, %s", len(a.rows), notes)
+		said := regexp.MustCompile(`; missing are (\d+) of their calls, which had not ended soon after their slice`).FindStringSubmatch(notes)
+		if said == nil {
+			return false
+		}
+		if n, _ := strconv.Atoi(said[1]); n < 1 || n > naps {
+			t.Errorf("%d calls are missing, %d rested", n, naps)
+		}
+		return true
+	})
+}

@@ -78,9 +78,14 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *t
 
 // emptyProgram attaches a program that does nothing to pushes.
 func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *testplan.Discard {
+	return ownProgram(b, target, attachType, nil)
+}
+
+// ownProgram attaches a program of these instructions to pushes; a jump to "out" ends it.
+func ownProgram(b *testing.B, target string, attachType uint32, instructions asm.Instructions) func(r *running) func() *testplan.Discard {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, AttachType: ebpf.AttachType(attachType), License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		Instructions: append(slices.Clone(instructions), asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return()),
 	})
 	if err != nil {
 		b.Fatal(err)

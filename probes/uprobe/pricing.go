@@ -145,7 +145,7 @@ func (s *slicer) conclude() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.was, s.said = strata, t.Remarks(); s.sliced != nil && s.always.spec.Samples() {
-		s.said = append(s.said, slicing.SampleRemark(observed, s.ledger.Later()))
+		s.said = append(s.said, slicing.SampleRemark(observed, s.ledger.Later(), s.missing))
 	}
 }
 

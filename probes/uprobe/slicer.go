@@ -67,6 +67,7 @@ type slicer struct {
 	fixed     float64   // what a slice costs beside its hits, ns
 	taken     int       // slices since the last look
 	slices    int       // and in all
+	missing   int64     // calls in them that did not end in time
 	ledger    slicing.Ledger
 	meter     *progress.Meter
 	links     []*chunkLinks        // of always
@@ -398,6 +399,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 		s.seen[i] += float64(max(x.Progress-x.Spent, 0))
 	}
 	s.stale = true
+	s.missing += x.Censored
 	s.taken++
 	s.slices++
 	replicate := s.rounds % plan.Replicates

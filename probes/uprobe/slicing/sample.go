@@ -10,8 +10,8 @@ import (
 // SampleRemark says, for the footer, of which functions rows are a sample, and how large a part of
 // the calls that is: the share of the program's progress that slices have seen. The functions of
 // which least was seen are named. later is how many of the functions that are observed all the time
-// were observed in slices first.
-func SampleRemark(list []Stratum, later int) string {
+// were observed in slices first, and missing how many calls of slices had not ended in time.
+func SampleRemark(list []Stratum, later int, missing int64) string {
 	type function struct {
 		name  string
 		share float64
@@ -47,6 +47,9 @@ func SampleRemark(list []Stratum, later int) string {
 	}
 	if later > 0 {
 		text += fmt.Sprintf(", and of %s until these turned out to be rare", functions(later))
+	}
+	if missing > 0 {
+		text += fmt.Sprintf("; missing are %d of their calls, which had not ended soon after their slice", missing)
 	}
 	return text
 }
