@@ -251,7 +251,7 @@ WHERE a.function_name = 'request' AND a.arg1 = 1 GROUP BY a.arg0`, c.stream, c.f
 			if text := fmt.Sprint(ask(t, s, "EXPLAIN "+query).rows); !strings.Contains(text, c.way) {
 				t.Errorf("EXPLAIN does not say %q:\n%s", c.way, text)
 			}
-			a := ask(t, s, query+" FOR 2500ms")
+			a := ask(t, s, query+" FOR 1min")
 			missed := uint64(0)
 			for _, l := range a.summary.Losses {
 				if l.Cause != "sampler overrun" {

@@ -227,7 +227,7 @@ func TestOverheadOfDurations(t *testing.T) {
 	c := startCounter(t)
 	c.turn(1000)
 	s := newSession(t, wire.Options{PID: c.pid})
-	fmt.Fprintln(c.in, 100_000)
+	fmt.Fprintln(c.in, 400_000)
 	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration), HISTOGRAM(duration),
 		SUM(duration) / COUNT(*) AS mean
 		FROM function_duration WHERE function_name IN (hot, rare) GROUP BY function_name EMIT EVERY 1s WITHIN OVERHEAD 20%`)

@@ -12,8 +12,11 @@ import (
 )
 
 // steered calls often() all the time if it is told to, and sign(n) and bar(n) each
-// time that it gets a line.
+// time that it gets a line, PAUSE apart.
 const steered = `
+#ifndef PAUSE
+#define PAUSE 30000
+#endif
 #include <stdio.h>
 #include <unistd.h>
 #include <pthread.h>
@@ -29,7 +32,7 @@ int main(int argc, char **argv) {
 	setbuf(stdout, 0);
 	for (long n = 0; fgets(b, sizeof b, stdin); n++) {
 		sign(n);
-		usleep(30000);
+		usleep(PAUSE);
 		for (int i = 0; i < 5; i++) bar(n);
 		puts("done");
 	}
@@ -49,15 +52,15 @@ func attachedBy(t *testing.T, s wire.Session) (names []string) {
 // action it is, and again for the next one; and it has nothing of before the tuple.
 func TestTriggerStandsBy(t *testing.T) {
 	testenv.NeedUprobes(t)
-	path := testenv.CompileCText(t, steered, "-O0", "-pthread")
+	path := testenv.CompileCText(t, steered, "-O0", "-pthread", "-DPAUSE=300000")
 	out := t.TempDir() + "/out.csv"
 	for name, action := range map[string]string{
 		"rows":      "MONITOR function_start WHERE function_name = 'bar'",
 		"durations": "MONITOR function_duration WHERE function_name = 'bar'",
 		"sequence":  "MONITOR function_call WHERE function_name = 'bar' AND event = 'ENTER'",
 		"select":    "SELECT arg0, depth FROM function_duration WHERE function_name = 'bar' LIMIT 5",
-		"aggregate": "SELECT arg0, COUNT(*) AS n FROM function_start WHERE function_name = 'bar' GROUP BY arg0 FOR 200ms",
-		"join":      "SELECT b.arg0 FROM function_start AS a WINDOW JOIN function_start AS b WITHIN 100us a FOLLOWED BY b ON a.function_name = 'bar' AND b.function_name = 'bar' FOR 200ms",
+		"aggregate": "SELECT arg0, COUNT(*) AS n FROM function_start WHERE function_name = 'bar' GROUP BY arg0 FOR 1s",
+		"join":      "SELECT b.arg0 FROM function_start AS a WINDOW JOIN function_start AS b WITHIN 100us a FOLLOWED BY b ON a.function_name = 'bar' AND b.function_name = 'bar' FOR 1s",
 		"insert":    "INSERT INTO file('" + out + "') SELECT arg0 FROM function_start WHERE function_name = 'bar' LIMIT 5",
 	} {
 		t.Run(name, func(t *testing.T) {

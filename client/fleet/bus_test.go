@@ -101,9 +101,7 @@ func (b *fleetBus) dial(t testing.TB, hosts int) wire.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	if err := e.Await(t.Context(), hosts, 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.UntilNil(t, "the hosts join", func() error { return e.Await(t.Context(), hosts, 0) })
 	s, err := e.NewSession(t.Context(), wire.Options{})
 	if err != nil {
 		t.Fatal(err)

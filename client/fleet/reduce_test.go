@@ -39,9 +39,7 @@ func (b *fleetBus) dialReduced(t testing.TB, hosts, reducers, shards int) (s wir
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	if err := e.Await(t.Context(), hosts, reducers); err != nil {
-		t.Fatal(err)
-	}
+	testenv.UntilNil(t, "the hosts join", func() error { return e.Await(t.Context(), hosts, reducers) })
 	if s, err = e.NewSession(t.Context(), wire.Options{}); err != nil {
 		t.Fatal(err)
 	}

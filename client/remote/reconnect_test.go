@@ -53,8 +53,8 @@ func interrupted(t *testing.T, statement string, after int, before ...string) (r
 
 // A LIMIT applies to the rows before and after a lost connection together.
 func TestLimitOfAnInterruptedResult(t *testing.T) {
-	rows, sum, err := interrupted(t, "SELECT timestamp FROM SAMPLE(cpu_usage, 50ms) LIMIT 6", 3)
-	if !errors.Is(err, io.EOF) || rows != 6 || sum.Rows != 6 || len(sum.Losses) == 0 {
+	rows, sum, err := interrupted(t, "SELECT timestamp FROM SAMPLE(cpu_usage, 50ms) LIMIT 20", 3)
+	if !errors.Is(err, io.EOF) || rows != 20 || sum.Rows != 20 || len(sum.Losses) == 0 {
 		t.Errorf("%d rows, %+v, %v", rows, sum, err)
 	}
 }

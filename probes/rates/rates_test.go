@@ -334,7 +334,7 @@ func TestWaitingProgramIsNotIdle(t *testing.T) {
 		m := Begin()
 		a := p.observe(m)
 		m.Close()
-		if a.CPUs < 0.5 {
+		if len(a.Samples) == 0 && a.CPUs < 0.5 {
 			t.Fatalf("the program seems to use %g CPUs: %+v", a.CPUs, a)
 		}
 	}

@@ -35,7 +35,10 @@ func TestRunnable(t *testing.T) {
 		state    string
 		runnable bool
 	}
-	testenv.Until(t, "each thread does what it is to do", func() bool { return len(byName(snapshot(t, c))) == 4 })
+	testenv.Until(t, "each thread does what it is to do", func() bool {
+		all := byName(snapshot(t, c))
+		return len(all) == 4 && all["idle"].syscall == "read" && !all["idle"].runnable && all["busy"].syscall == "read"
+	})
 	const snapshots = 200
 	found := map[string]map[kind]int{}
 	for range snapshots {

@@ -61,6 +61,8 @@ func TestShapes(t *testing.T) {
 			r := run(t, testenv.CompileC(t, "testdata/shapes.c", flags...), "v")
 			forked := r.number(t)
 			vforked := child(t, r.pid, "vforked")
+			awaitPause(t, child(t, r.pid, "forked"))
+			awaitPause(t, vforked)
 			col := collect(t, r.pid)
 			for round := range 3 { // the first copies, the others find threads unchanged
 				checkShapes(t, snapshot(t, col))

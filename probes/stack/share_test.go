@@ -46,13 +46,12 @@ func TestRunShare(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, shifts, "-O2", "-pthread"))
 	r.number(t)
-	var difference float64
-	for range 3 { // a machine whose CPUs are taken away at times delays the sampler all the same
-		if difference = shareDifference(t, r.pid); difference <= 0.02 {
-			return
+	testenv.Once(t, func() error { // a machine whose CPUs are taken away at times delays the sampler all the same
+		if difference := shareDifference(t, r.pid); difference > 0.02 {
+			return fmt.Errorf("they differ by %.3f", difference)
 		}
-	}
-	t.Errorf("they differ by %.3f", difference)
+		return nil
+	})
 }
 
 // shareDifference returns the difference of the shares, over all threads but the

@@ -2,6 +2,8 @@ package uprobe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -25,10 +27,11 @@ func TestPricesAreMeasured(t *testing.T) {
 		t.Run(k.String(), func(t *testing.T) {
 			needFeature(t, k.Needs())
 			p := provider(t, Options{})
-			table, err := p.measure(k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var table calibrate.Table
+			testenv.Once(t, func() (err error) { // it is given up where the program has no processor
+				table, err = p.measure(k)
+				return err
+			})
 			t.Log(table)
 			for _, price := range pricesOf(k) {
 				for _, m := range calibrate.Methods {
@@ -38,9 +41,9 @@ func TestPricesAreMeasured(t *testing.T) {
 				}
 			}
 			p.background.Wait()
-			if n := linkCount(t, "/memfd:endoscope-calibrate (deleted)"); n != 0 {
-				t.Errorf("%d links remain", n)
-			}
+			testenv.Until(t, "no links remain, of other processes that measure neither", func() bool {
+				return linkCount(t, "/memfd:endoscope-calibrate (deleted)") == 0
+			})
 		})
 	}
 }
@@ -158,8 +161,6 @@ func TestEstimates(t *testing.T) {
 // The first query on a machine measures; another process uses the cached prices.
 func TestPricesAreKept(t *testing.T) {
 	testenv.NeedUprobes(t)
-	dir := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", dir)
 	sites := func() []probes.Site {
 		p := New(Options{Match: testplan.Match})
 		defer p.Close()
@@ -174,17 +175,22 @@ func TestPricesAreKept(t *testing.T) {
 		defer src.Stop()
 		return src.Info().Sites
 	}
-	first := sites()
-	if first[0].Estimated {
-		t.Fatal("nothing was measured")
-	}
-	files, err := os.ReadDir(dir + "/endoscope")
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%d files, %v; want 1", len(files), err)
-	}
-	if diff := cmp.Diff(first, sites()); diff != "" {
-		t.Error("another process has other prices:", diff)
-	}
+	testenv.Once(t, func() error { // what was measured on a busy machine is given up, or not kept
+		dir := t.TempDir()
+		t.Setenv("XDG_CACHE_HOME", dir)
+		first := sites()
+		if first[0].Estimated {
+			return errors.New("nothing was measured")
+		}
+		files, err := os.ReadDir(dir + "/endoscope")
+		if err != nil || len(files) != 1 {
+			return fmt.Errorf("%d files, %v; want 1", len(files), err)
+		}
+		if diff := cmp.Diff(first, sites()); diff != "" {
+			t.Error("another process has other prices:", diff)
+		}
+		return nil
+	})
 }
 
 // BenchmarkMeasure measures the delay of the first query on a machine.

@@ -106,6 +106,12 @@ func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 func TestGapsOfGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gosequence")
+	testenv.Once(t, func() error { return gapsOfGoroutines(t, target) })
+}
+
+// gapsOfGoroutines returns an error if too little of the sequences shows anything.
+func gapsOfGoroutines(t *testing.T, target string) error {
+	t.Helper()
 	p := provider(t, Options{RingBytes: 4096})
 	r := run(t, target, "30", "42")
 	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
@@ -131,8 +137,9 @@ func TestGapsOfGoroutines(t *testing.T) {
 	}
 	t.Logf("%d events, %d lost, %d gaps", rows, lost, gaps)
 	if rows < 100 || gaps < 10 {
-		t.Errorf("%d events and %d gaps: too few to show anything", rows, gaps)
+		return fmt.Errorf("%d events and %d gaps: too few to show anything", rows, gaps)
 	}
+	return nil
 }
 
 // A stripped program does not say where goroutines have their numbers: they are

@@ -327,6 +327,7 @@ int main(void) {
 }
 `, "-O0", "-pthread") // so that functions begin with a push, which the kernel emulates
 	multiModes(t, func(t *testing.T, o Options) {
+		o.RingBytes = 64 << 20 // the reader may have no processor for a while
 		p := provider(t, o)
 		r := run(t, target)
 		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("f%")), sequenceColumns...))

@@ -93,10 +93,12 @@ func (q *Query) loop(ctx context.Context) error {
 	}
 	r.beginEnd()
 	r.out.Live.Store(false) // no more rows that waiting could lose
-	// An interval that ends together with the query counts.
-	if r.every > 0 && q.Plan.For > 0 && q.Plan.For%r.every == 0 && time.Since(q.started) >= q.Plan.For && r.ticks < int64(q.Plan.For/r.every) {
-		if err := r.tick(ctx); err != nil {
-			return err
+	// An interval that ends together with the query counts, and those that the loop was late for.
+	if r.every > 0 && q.Plan.For > 0 && q.Plan.For%r.every == 0 && time.Since(q.started) >= q.Plan.For {
+		for r.ticks < int64(q.Plan.For/r.every) {
+			if err := r.tick(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return closeAll(ctx, q.Leaves)

@@ -164,6 +164,16 @@ var raised struct {
 	at time.Time
 }
 
+// waitForSignal is wait for what a signal does. The next signal is some time after that, however long
+// this one took to arrive.
+func (r *result) waitForSignal() error {
+	err := r.wait()
+	raised.Lock()
+	raised.at = time.Now()
+	raised.Unlock()
+	return err
+}
+
 // raise sends this process a signal, as a terminal would.
 func raise(sig os.Signal) {
 	raised.Lock()

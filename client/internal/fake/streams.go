@@ -121,7 +121,7 @@ var streams = map[string]behaviour{
 	"sigterm": {countColumns, func(r *result) error { return signalled(r, syscall.SIGTERM) }},
 	"stubborn": {countColumns, func(r *result) error {
 		raise(os.Interrupt)
-		if err := r.wait(); err != nil {
+		if err := r.waitForSignal(); err != nil {
 			return err
 		}
 		raise(os.Interrupt)
@@ -138,7 +138,7 @@ func signalled(r *result, sig os.Signal) error {
 		return err
 	}
 	raise(sig)
-	if err := r.wait(); err != nil {
+	if err := r.waitForSignal(); err != nil {
 		return err
 	}
 	return r.rows(row(2))

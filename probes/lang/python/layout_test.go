@@ -3,6 +3,7 @@ package python
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,26 +88,30 @@ func TestStacks(t *testing.T) {
 				tids[1]:         "größe 大きさ Thread.run Thread._bootstrap_inner Thread._bootstrap",
 				cmd.Process.Pid: "last <module>",
 			} {
-				thread, ok := p.Thread(tid)
-				if !ok {
-					t.Fatalf("thread %d is not found", tid)
-				}
-				calls, ok := p.Calls(thread, nil)
-				if !ok {
-					t.Fatalf("thread %d cannot be read", tid)
-				}
-				frames, ok := p.Functions(calls, nil)
-				var names []string
-				for _, f := range frames {
-					names = append(names, f.Function)
-				}
 				if !qualified {
 					want = strings.NewReplacer("Thread.", "", "Queue.", "").Replace(want)
 				}
-				if got := strings.Join(names, " "); !ok || got != want {
-					t.Errorf("thread %d is in %q, want %q", tid, got, want)
-				}
-				if ok && frames[0].File != script {
+				var frames []interpreter.Frame
+				testenv.UntilNil(t, "the thread waits", func() error {
+					thread, ok := p.Thread(tid)
+					if !ok {
+						return fmt.Errorf("thread %d is not found", tid)
+					}
+					calls, ok := p.Calls(thread, nil)
+					if !ok {
+						return fmt.Errorf("thread %d cannot be read", tid)
+					}
+					frames, ok = p.Functions(calls, nil)
+					var names []string
+					for _, f := range frames {
+						names = append(names, f.Function)
+					}
+					if got := strings.Join(names, " "); !ok || got != want {
+						return fmt.Errorf("thread %d is in %q, want %q", tid, got, want)
+					}
+					return nil
+				})
+				if frames[0].File != script {
 					t.Errorf("%s is of %s", frames[0].Function, frames[0].File)
 				}
 			}

@@ -31,7 +31,7 @@ static void rest(double seconds)
 
 void f1(void) { burn(1.3); }
 void f2(void) { burn(1.1); }
-void f3(void) { burn(0.2); }
+void f3(void) { burn(0.02); }
 void foo(double seconds) { rest(seconds); }
 void bar(double seconds) { rest(seconds); }
 
