@@ -27,7 +27,9 @@ type shareable struct {
 	started int
 	refuse  error // of the next Start
 	divide  error // of the next Divide
-	delay   func()
+	delay   func() // before a Start
+	wait    func() // before a Divide
+	cuts    uint64 // of all sources
 }
 
 type sharedSource struct {
@@ -95,12 +97,16 @@ func (s *sharedSource) unfinished(from, until probes.Cut) uint64 {
 }
 
 func (s *sharedSource) cut(begin func(probes.Cut), done func()) error {
+	if s.wait != nil {
+		s.wait()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil
 	}
 	s.cuts++
+	s.shareable.cuts++
 	begin(probes.Cut{At: 100, Number: s.cuts})
 	s.rows(99, 100) // late, and early
 	s.sink.Lost("of before", 1)
@@ -356,6 +362,46 @@ func TestShareStartsTogether(t *testing.T) {
 		if p.started != 1 || refused == nil && errors.Join(errs[:]...) != nil || refused != nil && (errs[0] == nil) == (errs[1] == nil) {
 			t.Errorf("refused %v: %d sources, %v", refused, p.started, errs)
 		}
+	}
+}
+
+// Queries that begin while the probes of the first are attached join at one cut, and those
+// that end while another query leaves end with one.
+func TestQueriesJoinAndLeaveTogether(t *testing.T) {
+	const others = 5
+	waiting := func(call string) func() {
+		return sync.OnceFunc(func() {
+			testenv.Until(t, "the others wait", func() bool { return testenv.Blocked(call) == others })
+		})
+	}
+	p := &shareable{delay: waiting("sharing.(*share).join")}
+	s := shareSession(t, p, Options{})
+	var results [1 + others]wire.Result
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() {
+			var err error
+			if results[i], err = s.Execute(t.Context(), eachCall); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	p.call(101)
+	if p.started != 1 || p.cuts != 1 {
+		t.Errorf("%d sources, %d cuts", p.started, p.cuts)
+	}
+	p.wait = waiting("sharing.(*Part).Stop")
+	for _, r := range results {
+		all.Go(func() {
+			if got := finish(t, r); !strings.Contains(got, "100 101") || strings.Contains(got, "error") {
+				t.Error(got)
+			}
+		})
+	}
+	all.Wait()
+	if p.cuts != 2 || len(p.sources) != 0 || len(s.e.shares.Queries()) != 0 {
+		t.Errorf("%d cuts, %d sources still run, %d are kept", p.cuts, len(p.sources), len(s.e.shares.Queries()))
 	}
 }
 

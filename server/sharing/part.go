@@ -21,7 +21,9 @@ type Part struct {
 
 	phase atomic.Uint32 // a partPhase
 	share *share        // set once the part has joined
-	sink  probes.Sink
+	// refused is why the part's own source could not be started.
+	refused error
+	sink    probes.Sink
 	// options of the source, if the part is the first.
 	options probes.Options
 	// The part receives rows of events that began after the cut from and ended
@@ -66,38 +68,7 @@ func (p *Part) Stop() error {
 	if p.is(partAlone) {
 		return p.own.Stop()
 	}
-	s := p.share
-	s.life.Lock()
-	defer s.life.Unlock()
-	s.mu.Lock()
-	last := len(s.parts) == 1
-	left := p.is(partLeft)
-	s.mu.Unlock()
-	switch {
-	case left:
-		return nil
-	case last:
-		s.end()
-		return s.source.Stop()
-	}
-	err := s.divide(func(c probes.Cut) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		p.until = c
-	}, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if left = s.phase == shareOpen; left {
-			s.leave(p)
-		}
-	})
-	if err != nil {
-		s.fail(err)
-	}
-	if !left {
-		return s.source.Stop() // the source stops with its last part
-	}
-	return nil
+	return p.share.leaves.do(p, p.share.dismiss)
 }
 
 // rows returns the rows of b that belong to p, with a reference; nil: none.
@@ -190,7 +161,8 @@ func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, e
 	}
 	s := p.share
 	if _, ok := c.(probes.Collect); ok {
-		return r, s.collect(func() error {
+		// What precedes the round precedes the requests of all that it serves.
+		return r, s.collects.do(p, func([]*Part) error {
 			_, err := s.source.Control(ctx, c)
 			return err
 		})

@@ -13,20 +13,20 @@ import (
 func TestOneRoundServesAllThatWait(t *testing.T) {
 	var r rounds
 	begun, end := make(chan bool), make(chan bool)
-	work := func() error {
+	work := func([]*Part) error {
 		begun <- true
 		<-end
 		return nil
 	}
 	var all sync.WaitGroup
-	all.Go(func() { r.collect(work) })
+	all.Go(func() { r.do(nil, work) })
 	<-begun
 	var served atomic.Int32
 	for range 7 {
 		all.Add(1)
 		testenv.Alongside(t, func() {
 			defer all.Done()
-			r.collect(work)
+			r.do(nil, work)
 			served.Add(1)
 		})
 	}

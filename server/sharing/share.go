@@ -28,19 +28,19 @@ type Shares struct {
 
 // share is one acquisition, and the sink of its source.
 //
-// Locks, in this order: life, the source's own, mu, and those of sinks.
+// Locks, in this order: those of rounds, life, the source's own, mu, and those of sinks.
 type share struct {
 	shares *Shares
 	key    string
 
-	life sync.Mutex // held while a part starts or ends
+	life sync.Mutex // held while parts start or end
 
 	mu     sync.Mutex // held while the source delivers
 	phase  sharePhase
 	source probes.Source // set once the share is open
 	parts  []*Part
 
-	rounds
+	joins, leaves, collects rounds
 }
 
 // sharePhase is a phase in the life of a share. A share moves from each phase
@@ -120,32 +120,50 @@ func (s *share) ids(but *Part) (ids []int64) {
 
 // join starts p. It returns false if the acquisition is over.
 func (s *share) join(ctx context.Context, p *Part) (bool, error) {
+	err := s.joins.do(p, func(parts []*Part) error { return s.admit(ctx, parts) })
+	switch {
+	case p.refused != nil:
+		return false, p.refused
+	case p.share != s: // it was over, or has failed
+		return false, err
+	case s.source != p.own:
+		_ = p.own.Stop() // it was prepared, and holds open files
+	}
+	return true, err
+}
+
+// admit starts parts: all of them at one cut, but the first part of all, which starts the source.
+func (s *share) admit(ctx context.Context, parts []*Part) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	s.mu.Lock()
-	phase := s.phase
-	s.mu.Unlock()
-	switch phase {
-	case shareOver:
-		return false, nil
-	case shareVacant:
-		s.mu.Lock()
+	if s.phase == shareVacant {
+		p := parts[0]
+		parts = parts[1:]
 		s.phase, s.source, s.parts = shareOpen, p.own, []*Part{p}
 		p.join(s)
 		s.mu.Unlock()
 		// The source outlives the query that started it.
-		err := p.own.Start(context.WithoutCancel(ctx), s, p.options)
-		if err != nil {
+		if p.refused = p.own.Start(context.WithoutCancel(ctx), s, p.options); p.refused != nil {
 			p.phase.Store(uint32(partAlone))
 			s.end()
+			return nil
 		}
-		return err == nil, err
+		s.mu.Lock()
+	}
+	open := s.phase == shareOpen
+	s.mu.Unlock()
+	if !open || len(parts) == 0 {
+		return nil
 	}
 	joined := false
 	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if joined = s.phase == shareOpen; joined {
+		if joined = s.phase == shareOpen; !joined {
+			return
+		}
+		for _, p := range parts {
 			p.from, p.joining = c, true
 			s.parts = append(s.parts, p)
 			p.join(s)
@@ -156,17 +174,57 @@ func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 	}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		p.joining = false
+		for _, p := range parts {
+			p.joining = false
+		}
 	})
 	if err != nil {
 		s.fail(err)
 	}
-	if joined {
-		_ = p.own.Stop() // it was prepared, and holds open files
-	} else {
+	if !joined {
 		s.end()
 	}
-	return joined, err
+	return err
+}
+
+// dismiss ends parts: all of them at one cut, and with the last part the acquisition.
+func (s *share) dismiss(leaving []*Part) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.mu.Lock()
+	parts := slices.DeleteFunc(slices.Clone(s.parts), func(p *Part) bool { return !slices.Contains(leaving, p) })
+	all := len(parts) == len(s.parts)
+	s.mu.Unlock()
+	switch {
+	case len(parts) == 0:
+		return nil
+	case all:
+		s.end()
+		return s.source.Stop()
+	}
+	left := false
+	err := s.divide(func(c probes.Cut) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range parts {
+			p.until = c
+		}
+	}, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if left = s.phase == shareOpen; left {
+			for _, p := range parts {
+				s.leave(p)
+			}
+		}
+	})
+	if err != nil {
+		s.fail(err)
+	}
+	if !left {
+		return s.source.Stop() // the source stops with its last part
+	}
+	return nil
 }
 
 // divide divides the source's events at a cut.
@@ -279,38 +337,6 @@ func (s *share) End(err error) {
 		p.sink.End(err)
 	}
 	s.parts, s.phase = nil, shareOver
-}
-
-// rounds combines calls of Collect: one call serves all that wait for it.
-type rounds struct {
-	working sync.Mutex // held while the source collects
-	turn    sync.Mutex
-	next    *round // has not begun
-}
-
-type round struct {
-	once sync.Once
-	err  error
-}
-
-// collect runs f once for all callers that wait for the previous round: f
-// delivers the events that preceded it.
-func (r *rounds) collect(f func() error) error {
-	r.turn.Lock()
-	if r.next == nil {
-		r.next = &round{}
-	}
-	mine := r.next
-	r.turn.Unlock()
-	mine.once.Do(func() {
-		r.working.Lock()
-		defer r.working.Unlock()
-		r.turn.Lock()
-		r.next = nil
-		r.turn.Unlock()
-		mine.err = f()
-	})
-	return mine.err
 }
 
 var (
