@@ -205,24 +205,15 @@ func (h Held) Begin() {
 	_, _ = syscall.Write(h.conn, []byte{0})
 }
 
-// Wait waits until no program of the link is running. That takes tens of milliseconds, in which
-// no thread waits in the kernel, if the connection can be polled.
+// Wait waits until no program of the link is running. That takes tens of milliseconds.
 func (h Held) Wait() {
 	if h.conn < 0 {
 		syscall.Close(h.FD)
 		return
 	}
-	_ = syscall.SetNonblock(h.conn, true) // else the file is not one that can be polled
-	conn := os.NewFile(uintptr(h.conn), "keeper")
-	defer conn.Close()
-	if raw, err := conn.SyscallConn(); err == nil {
-		err = raw.Read(func(fd uintptr) bool { return !isOpen(int(fd)) })
-		if err == nil {
-			return
-		}
-	}
-	_ = syscall.SetNonblock(h.conn, false)
-	isOpen(h.conn)
+	c := pollable(h.conn)
+	defer c.Close()
+	awaitEnd(c)
 }
 
 // file returns a file in memory with the lists of a link.
@@ -295,14 +286,18 @@ func closeAll(fds []int) {
 	}
 }
 
-// isOpen reports whether the other side of a connection has neither closed it nor sent a byte.
-// It waits for that, unless the connection does not block.
-func isOpen(conn int) bool {
-	var end [1]byte
-	for {
-		if _, err := syscall.Read(conn, end[:]); err != syscall.EINTR {
-			return err == syscall.EAGAIN
-		}
+// pollable returns a connection for which no thread waits in the kernel.
+func pollable(conn int) *os.File {
+	_ = syscall.SetNonblock(conn, true) // else the file is not one that can be polled
+	return os.NewFile(uintptr(conn), "connection")
+}
+
+// awaitEnd waits until the other side closes a connection or sends a byte.
+func awaitEnd(c *os.File) {
+	var b [1]byte
+	if _, err := c.Read(b[:]); errors.Is(err, syscall.EAGAIN) { // it cannot be polled
+		_ = syscall.SetNonblock(int(c.Fd()), false)
+		_, _ = c.Read(b[:])
 	}
 }
 

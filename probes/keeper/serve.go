@@ -43,7 +43,8 @@ func serve() {
 
 // keep creates a link and closes it when the other side wants it, or has ended.
 func keep(r request, conn, program, file, lists int) {
-	defer syscall.Close(conn)
+	c := pollable(conn)
+	defer c.Close()
 	link, errno := create(r, program, file, lists)
 	syscall.Close(program)
 	syscall.Close(file)
@@ -57,7 +58,7 @@ func keep(r request, conn, program, file, lists int) {
 	if send(conn, bytes(&answer, replyBytes), link) != nil {
 		return
 	}
-	isOpen(conn)
+	awaitEnd(c)
 }
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.

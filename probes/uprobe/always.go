@@ -20,18 +20,21 @@ type chunkLinks struct {
 	moving    *atomic.Bool // they were moved from other links, which are not closed yet
 }
 
-// attachAlways attaches functions that are observed all the time, in links of their own.
-func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
-	s.always.part.set(true, which...)
-	links, err := s.always.attachSome(which)
-	if err != nil {
-		return nil, err
+// attachAlways attaches functions that are observed all the time, in links of their own. Those
+// that were moved come from links for which moving is true as long as they are not closed.
+func (s *slicer) attachAlways(which []int, moving *atomic.Bool) (made []*chunkLinks, err error) {
+	for part := range slices.Chunk(which, s.chunk) {
+		s.always.part.set(true, part...)
+		links, err := s.always.attachSome(part)
+		if err != nil {
+			return nil, err
+		}
+		s.always.keepLinks(links)
+		s.attached += len(part)
+		made = append(made, &chunkLinks{functions: part, links: links, moving: moving})
 	}
-	s.always.keepLinks(links)
-	s.attached += len(which)
-	c := &chunkLinks{functions: which, links: links, moving: new(atomic.Bool)}
-	s.links = append(s.links, c)
-	return c, nil
+	s.links = append(s.links, made...)
+	return made, nil
 }
 
 // detachAlways undoes attachAlways.
@@ -93,7 +96,7 @@ func (s *slicer) leave() error {
 	var rest, gone []int
 	var old []*attach.Link
 	for _, c := range s.links {
-		if !c.retired || c.moving.Load() {
+		if !c.retired || c.moving != nil && c.moving.Load() {
 			continue
 		}
 		for _, i := range c.functions {
@@ -115,15 +118,11 @@ func (s *slicer) leave() error {
 	for _, i := range gone {
 		s.leaving[i] = closing
 	}
-	for part := range slices.Chunk(rest, 2*chunk) {
-		for _, i := range part {
-			s.in.BeginMove(i)
-		}
-		c, err := s.attachAlways(part)
-		if err != nil {
-			return err
-		}
-		c.moving = closing
+	for _, i := range rest {
+		s.in.BeginMove(i)
+	}
+	if _, err := s.attachAlways(rest, closing); err != nil {
+		return err
 	}
 	s.links = slices.DeleteFunc(s.links, func(c *chunkLinks) bool { return c.left })
 	if s.sliced == nil { // the returns of calls under way will be missing
@@ -197,10 +196,8 @@ func (s *slicer) promote(which []int) (promoted []int, err error) {
 		return nil, nil
 	}
 	s.engine.charge(forUpkeep, s.sharers)
-	for part := range slices.Chunk(promoted, chunk) {
-		if _, err := s.attachAlways(part); err != nil {
-			return nil, err
-		}
+	if _, err := s.attachAlways(promoted, nil); err != nil {
+		return nil, err
 	}
 	now := s.cost(forAttaching)
 	for _, i := range promoted {

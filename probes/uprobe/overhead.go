@@ -171,14 +171,18 @@ const (
 type engineTime struct {
 	used            [uses]int64
 	process, keeper int64 // of this process and of the keeper, when they were read last
+	links           use   // what the last links were for
 }
 
 // charge adds what was used since the last call, of which all queries have equal parts. What
-// the keeper does is never upkeep: it may still close the links of a slice.
+// the keeper does is never upkeep: it may still close the last links.
 func (e *engineTime) charge(u use, queries int64) {
 	process, keeper := processTime(), keeper.Used()
+	if u != forUpkeep {
+		e.links = u
+	}
 	e.used[u] += (process - e.process) / queries
-	e.used[max(u, forSlices)] += (keeper - e.keeper) / queries
+	e.used[max(e.links, forSlices)] += (keeper - e.keeper) / queries
 	e.process, e.keeper = process, keeper
 }
 

@@ -71,6 +71,7 @@ type slicer struct {
 	ledger    slicing.Ledger
 	meter     *progress.Meter
 	links     []*chunkLinks        // of always
+	chunk     int                  // how many functions share a link, at most
 	counted   []uint64             // calls of functions observed all the time, at the last look
 	dilation  float64              // by how much these slow the program
 	leaving   map[int]*atomic.Bool // functions that were: whether a link has them still

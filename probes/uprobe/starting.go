@@ -16,9 +16,13 @@ import (
 )
 
 const (
-	// chunk is how many functions without calls share a link, which is replaced when one of them
-	// is called often; if there are few, each has its own.
-	chunk, few = 128, 32
+	// most is how many functions are attached at a time; if there are few, one by one.
+	most, few = 128, 32
+	// idleChunk is how many functions of an idle program share a link, and mostLinks how many
+	// links there are about. A link is replaced when one of its functions is called often, and
+	// then the others move to a new one: of an idle program that can be many at a time, when
+	// load comes. Each link costs 0.25 ms and four descriptors.
+	idleChunk, mostLinks = 16, 512
 	// countTime is how long the program runs while calls are counted before functions are
 	// observed all the time, and patience how long that is waited for.
 	countTime, patience = time.Millisecond, 50 * time.Millisecond
@@ -61,6 +65,9 @@ func (s *slicer) begin() (err error) {
 	took := time.Since(s.came.at)
 	used, busiest := rates.ReadSchedules(s.always.pids()).Since(schedules, took)
 	busy := max(used, busiest) > s.account.Floor || schedules == nil // it has many threads
+	if s.chunk = most; !busy {
+		s.chunk = max(idleChunk, len(s.functions)/mostLinks)
+	}
 	var hot map[int]bool
 	cpus := 0.0
 	if busy {
@@ -150,7 +157,7 @@ func (s *slicer) choose(hot map[int]bool, busy bool) (others []int, err error) {
 		}
 	}
 	quiet = s.scatter(quiet)
-	some := chunk
+	some := most
 	if len(s.functions) <= few && busy {
 		some = 1
 	}
@@ -163,11 +170,11 @@ func (s *slicer) choose(hot map[int]bool, busy bool) (others []int, err error) {
 			if spent, dear, err = s.count(which); spent > countLimit {
 				some = max(some/2, 1)
 			} else if spent < countLimit/4 && len(s.functions) > few {
-				some = min(some*2, chunk)
+				some = min(some*2, most)
 			}
 			others = append(others, dear...)
 		} else {
-			_, err = s.attachAlways(which)
+			_, err = s.attachAlways(which, nil)
 		}
 		if err != nil {
 			return nil, err
@@ -204,7 +211,7 @@ func (s *slicer) scatter(which []int) []int {
 	slices.SortFunc(which, func(i, j int) int {
 		return cmp.Or(strings.Compare(at(i).Module.Path, at(j).Module.Path), cmp.Compare(at(i).Site.Offset, at(j).Site.Offset))
 	})
-	parts := slices.Collect(slices.Chunk(which, chunk))
+	parts := slices.Collect(slices.Chunk(which, most))
 	rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	return slices.Concat(parts...)
 }
@@ -256,7 +263,7 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	before := s.in.PricedHits()
 	from, began := s.in.Spent(), s.meter.Read()
 	s.in.Limit(uint64(countLimit))
-	links, err := s.attachAlways(which)
+	made, err := s.attachAlways(which, nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -272,21 +279,22 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	}
 	after := s.in.PricedHits()
 	var rest []int
-	for _, i := range which {
-		f, n := &s.functions[i], float64(after[i]-before[i])
-		spent += time.Duration(n * f.Price)
-		if f.Rate = n / net; n > 1 && f.Dilation() > rare {
-			busy = append(busy, i)
-		} else {
-			rest = append(rest, i)
+	for _, c := range made {
+		var quiet []int
+		for _, i := range c.functions {
+			f, n := &s.functions[i], float64(after[i]-before[i])
+			spent += time.Duration(n * f.Price)
+			if f.Rate = n / net; n <= 1 || f.Dilation() <= rare {
+				quiet = append(quiet, i)
+			} else {
+				busy = append(busy, i)
+			}
+		}
+		if len(quiet) < len(c.functions) {
+			rest = append(rest, quiet...)
+			s.detachAlways(c)
 		}
 	}
-	if len(busy) == 0 {
-		return spent, nil, nil
-	}
-	s.detachAlways(links)
-	if len(rest) > 0 {
-		_, err = s.attachAlways(rest)
-	}
+	_, err = s.attachAlways(rest, nil)
 	return spent, busy, err
 }
