@@ -214,8 +214,14 @@ func TestRecallOfSlowRequests(t *testing.T) {
 				unread++
 			}
 		}
-		if unread != int(calls.lost["nothing recalled: earlier firings were not read yet"]) ||
-			len(calls.firings)+int(calls.lost["nothing recalled: too many firings at a time"]) != len(slow) {
+		at := map[int64]int{} // two threads may have fired at one time, and are one firing in the map
+		for _, row := range tuples.rows {
+			at[row[0].I]++
+		}
+		same := len(tuples.rows) - len(at)
+		differs := func(n, from int) bool { return n > from || n < from-same }
+		if differs(unread, int(calls.lost["nothing recalled: earlier firings were not read yet"])) ||
+			differs(len(calls.firings)+int(calls.lost["nothing recalled: too many firings at a time"]), len(slow)) {
 			t.Fatalf("of %d slow requests %d fired, %d without calls, and lost are %v", len(slow), len(calls.firings), unread, calls.lost)
 		}
 		if len(slow) < least || len(tuples.rows) != len(slow) {
@@ -228,7 +234,7 @@ func TestRecallOfSlowRequests(t *testing.T) {
 		for _, row := range tuples.rows {
 			told := slow[row[1].I]
 			got, ok := calls.firings[row[0].I]
-			if !ok || got.Events == 0 {
+			if !ok || got.Events == 0 || at[row[0].I] > 1 {
 				continue
 			}
 			position, _ := strconv.Atoi(told[1])

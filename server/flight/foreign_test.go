@@ -253,7 +253,7 @@ func TestForeignClientsSession(t *testing.T) {
 }
 
 func TestForeignClientCancels(t *testing.T) {
-	c := foreign(t, serve(t, engine(t), Options{ClientTimeout: time.Second}))
+	c := foreign(t, serve(t, engine(t), Options{ClientTimeout: 5 * time.Second}))
 	running := func() int {
 		info, err := c.Execute(t.Context(), "SHOW QUERIES")
 		if err != nil {
