@@ -184,8 +184,14 @@ func (s *slicer) measureSliced() error {
 // room for them in the budget, and returns them.
 func (s *slicer) promote(which []int) (promoted []int, err error) {
 	room := s.account.Share*alwaysShare/2 - s.dilation
+	retired := map[int]bool{} // and not detached yet
+	for _, c := range s.links {
+		for _, i := range c.functions {
+			retired[i] = c.retired && !s.always.part.has(i)
+		}
+	}
 	for _, i := range which {
-		if left := s.leaving[i]; left != nil && left.Load() || !s.ledger.Sliced(i) || s.functions[i].Dilation() > room {
+		if left := s.leaving[i]; retired[i] || left != nil && left.Load() || !s.ledger.Sliced(i) || s.functions[i].Dilation() > room {
 			continue
 		}
 		room -= s.functions[i].Dilation()

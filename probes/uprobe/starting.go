@@ -18,8 +18,8 @@ import (
 const (
 	// most is how many functions are attached at a time; if there are few, one by one.
 	most, few = 128, 32
-	// idleChunk is how many functions of an idle program share a link, and mostLinks how many
-	// links there are about. A link is replaced when one of its functions is called often, and
+	// idleChunk is how many functions of an idle program share a link, more if there are more
+	// than mostLinks of these. A link is replaced when one of its functions is called often, and
 	// then the others move to a new one: of an idle program that can be many at a time, when
 	// load comes. Each link costs 0.25 ms and four descriptors.
 	idleChunk, mostLinks = 16, 512
@@ -66,7 +66,8 @@ func (s *slicer) begin() (err error) {
 	used, busiest := rates.ReadSchedules(s.always.pids()).Since(schedules, took)
 	busy := max(used, busiest) > s.account.Floor || schedules == nil // it has many threads
 	if s.chunk = most; !busy {
-		s.chunk = max(idleChunk, len(s.functions)/mostLinks)
+		for s.chunk = idleChunk; s.chunk < most && s.chunk*mostLinks < len(s.functions); s.chunk *= 2 {
+		}
 	}
 	var hot map[int]bool
 	cpus := 0.0
@@ -202,14 +203,14 @@ func (s *slicer) all() (list []int) {
 	return list
 }
 
-// scatter returns functions in the order in which they are attached: neighbours together, since
+// scatter returns functions in the order in which they are attached: neighbours of a process together, since
 // they are called together, and a link is replaced when one of its functions is called often;
 // but otherwise in random order, so that parts of the program with many calls are not counted at
 // the same time.
 func (s *slicer) scatter(which []int) []int {
 	at := func(i int) *calls.Function { return &s.always.resolution.Functions[i] }
 	slices.SortFunc(which, func(i, j int) int {
-		return cmp.Or(strings.Compare(at(i).Module.Path, at(j).Module.Path), cmp.Compare(at(i).Site.Offset, at(j).Site.Offset))
+		return cmp.Or(strings.Compare(at(i).Module.Path, at(j).Module.Path), cmp.Compare(at(i).Scope.PID, at(j).Scope.PID), cmp.Compare(at(i).Site.Offset, at(j).Site.Offset))
 	})
 	parts := slices.Collect(slices.Chunk(which, most))
 	rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })

@@ -4,8 +4,9 @@
 //
 // Locks are taken in this order; those of one group are never held together.
 //
-//	share.life           while a part starts or ends: Start, Divide and Stop
-//	rounds.working       while a source collects
+//	rounds.working       while parts join, end or collect
+//
+//	share.life           while parts start or end: Start, Divide and Stop
 //
 //	rounds.turn          the next round
 //	Shares.mu            acquisitions by key

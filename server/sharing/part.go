@@ -161,7 +161,7 @@ func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, e
 	}
 	s := p.share
 	if _, ok := c.(probes.Collect); ok {
-		// What precedes the round precedes the requests of all that it serves.
+		// The round begins after the requests of all that it serves.
 		return r, s.collects.do(p, func([]*Part) error {
 			_, err := s.source.Control(ctx, c)
 			return err

@@ -126,9 +126,10 @@ func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 		return false, p.refused
 	case p.share != s: // it was over, or has failed
 		return false, err
-	case s.source != p.own:
-		_ = p.own.Stop() // it was prepared, and holds open files
+	case s.source == p.own: // another part's error ends the rows of this one, too
+		return true, nil
 	}
+	_ = p.own.Stop() // it was prepared, and holds open files
 	return true, err
 }
 
