@@ -80,9 +80,10 @@ func BusyRedis(t testing.TB) (pid int) {
 }
 
 // BusyPostgres starts a PostgreSQL server, as the user that Debian's package
-// creates, with a backend that pgbench keeps busy. Its executable is a copy, so
-// that targets by executable contain no server of another test.
-func BusyPostgres(t testing.TB) (postmaster, backend int) {
+// creates, with a backend that pgbench keeps busy, with these further arguments.
+// Its executable is a copy, so that targets by executable contain no server of
+// another test.
+func BusyPostgres(t testing.TB, pgbench ...string) (postmaster, backend int) {
 	t.Helper()
 	initdb, err := filepath.EvalSymlinks(NeedProgram(t, "initdb"))
 	if err != nil {
@@ -122,7 +123,8 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 		}
 		return nil
 	})
-	Run(t, command("pgbench", "-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000", "postgres"))
+	load := append([]string{"-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000"}, pgbench...)
+	Run(t, command("pgbench", append(load, "postgres")...))
 	for range 600 { // pgbench's first connection is short
 		last := backend
 		if backend = clientOf(postmaster); backend != 0 && backend == last {

@@ -62,6 +62,7 @@ func execSimpleQuery(t *testing.T, pid int) string {
 func startRedis(t *testing.T) (int, []string) { return testenv.BusyRedis(t), nil }
 
 func startPostgres(t *testing.T) (int, []string) {
-	_, backend := testenv.BusyPostgres(t)
+	// At full speed reading a statement is not always waiting, for more than 99 % of the time.
+	_, backend := testenv.BusyPostgres(t, "--rate", "1500")
 	return backend, nil
 }
