@@ -263,7 +263,7 @@ func windowOfJoin(d *diagnosis) *Error {
 	switch {
 	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW") && !d.acceptsWord("WHERE"):
 		return d.error(0, "a WINDOW JOIN needs the width of its window", "a WINDOW JOIN b WINDOW 1s")
-	case d.is(0, "WITHIN"):
+	case d.is(0, "WITHIN") && d.word(1) != "OVERHEAD":
 		return d.error(0, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
 	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration:
 		return d.error(-1, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
@@ -276,7 +276,7 @@ func windowOfJoin(d *diagnosis) *Error {
 // clauseOutOfOrder handles a clause that is repeated or too late.
 func clauseOutOfOrder(d *diagnosis) *Error {
 	rank := slices.Index(clauseOrder, d.word(0))
-	if d.tok(0).typ != tokReserved || rank < slices.Index(clauseOrder, "FROM") {
+	if !d.beginsClause(0) || rank < slices.Index(clauseOrder, "FROM") {
 		return nil
 	}
 	depth := 0
@@ -289,7 +289,7 @@ func clauseOutOfOrder(d *diagnosis) *Error {
 			depth--
 		}
 		word := strings.ToUpper(t.text)
-		if depth != 0 || t.typ != tokReserved || !slices.Contains(clauseOrder, word) {
+		if depth != 0 || !d.beginsClause(i-d.at) || !slices.Contains(clauseOrder, word) {
 			continue
 		}
 		before := slices.Index(clauseOrder, word)
@@ -299,9 +299,15 @@ func clauseOutOfOrder(d *diagnosis) *Error {
 		case before == rank:
 			return d.error(0, d.clause(0)+" is repeated", d.twice())
 		}
-		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT OFFSET EMIT FOR")
+		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT OFFSET EMIT FOR WITHIN OVERHEAD")
 	}
 	return nil
+}
+
+// beginsClause reports whether the n-th token is a reserved word, or begins WITHIN OVERHEAD, whose
+// words are none.
+func (d *diagnosis) beginsClause(n int) bool {
+	return d.tok(n).typ == tokReserved || d.word(n) == "WITHIN" && d.word(n+1) == "OVERHEAD"
 }
 
 func (d *diagnosis) twice() string {

@@ -117,8 +117,10 @@ func (r *resolver) sample(s *parser.Select, in *scope, lv level) error {
 	switch {
 	case lv != top || !r.maySample:
 		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and can only be the result of a statement")
-	case in.windowed:
+	case in.windowed && r.ofSequence(s):
 		return r.hintf(s.Pos(), "aggregate another stream than function_call: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls within an overhead are a sample, and have no windows")
+	case in.windowed:
+		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and have no windows")
 	case r.within != nil:
 		return r.hintf(r.within.Pos(), hint, "ERROR WITHIN is about aggregates, and rows have no error")
 	}
