@@ -113,13 +113,14 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 // sample makes the rows of a statement within an overhead a sample of the calls, where these are its
 // result: nothing that is computed of them would say what is missing.
 func (r *resolver) sample(s *parser.Select, in *scope, lv level) error {
-	const hint = "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name"
+	hint := "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name"
 	switch {
 	case lv != top || !r.maySample:
 		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and can only be the result of a statement")
-	case in.windowed && r.ofSequence(s):
-		return r.hintf(s.Pos(), "aggregate another stream than function_call: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls within an overhead are a sample, and have no windows")
 	case in.windowed:
+		if r.ofSequence(s) {
+			hint = "aggregate another stream than function_call: SELECT function_name, COUNT(*) ... GROUP BY function_name"
+		}
 		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and have no windows")
 	case r.within != nil:
 		return r.hintf(r.within.Pos(), hint, "ERROR WITHIN is about aggregates, and rows have no error")

@@ -186,8 +186,13 @@ func (s *slicer) promote(which []int) (promoted []int, err error) {
 	room := s.account.Share*alwaysShare/2 - s.dilation
 	retired := map[int]bool{} // and not detached yet
 	for _, c := range s.links {
+		if !c.retired {
+			continue
+		}
 		for _, i := range c.functions {
-			retired[i] = c.retired && !s.always.part.has(i)
+			if !s.always.part.has(i) {
+				retired[i] = true
+			}
 		}
 	}
 	for _, i := range which {
