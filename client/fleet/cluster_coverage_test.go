@@ -54,7 +54,7 @@ func (w *coverageWitness) check(answer totals) (answered map[int]bool) {
 			w.answered++
 			// A host may be heard again between an answer and the look at its state.
 			if age > fresh && w.stale[i] {
-				w.Errorf("%s has answered, and counts with what it gave %v ago (%d)", h.Name, age, got)
+				w.Errorf("at %s %s has answered, and counts with what it gave %v ago (%d)", now.Format(clockLayout), h.Name, age, got)
 			}
 			w.stale[i] = age > fresh
 			continue
@@ -62,7 +62,7 @@ func (w *coverageWitness) check(answer totals) (answered map[int]bool) {
 		w.silent++
 		delete(w.stale, i)
 		if got != 0 && age < silent {
-			w.Errorf("%s is %s (%s), and counts with what it gave %v ago (%d)", h.Name, h.State, h.Why, age, got)
+			w.Errorf("at %s %s is %s (%s), and counts with what it gave %v ago (%d)", now.Format(clockLayout), h.Name, h.State, h.Why, age, got)
 		}
 	}
 	w.times++

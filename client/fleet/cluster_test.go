@@ -127,9 +127,12 @@ func (c *cluster) startServer(i int) {
 	c.servers[i] = startProcess(c, "server", o, c.in(o.Name)...)
 }
 
+// clockLayout shows when something happened during a test.
+const clockLayout = "15:04:05.000"
+
 // kill ends a node at once.
 func (c *cluster) kill(kind string, i int, all []*process) {
-	c.history = append(c.history, fmt.Sprintf("%s %s%d", time.Now().Format("15:04:05.000"), kind, i))
+	c.history = append(c.history, fmt.Sprintf("%s %s%d", time.Now().Format(clockLayout), kind, i))
 	all[i].kill()
 }
 

@@ -99,8 +99,8 @@ func (r *rounds) begin(p *part, ev wire.Event) {
 	ahead := int64(p.base + at - r.round)
 	var far bool
 	switch {
-	case !first: // the result did not wait for it
-		far = ahead <= 0 || ahead > mostBehind
+	case !first: // the result did not wait for it, or has totals of the reducer before
+		far = ahead <= 0 || ahead > mostBehind || ahead > 1 && len(p.rounds) == 0
 	case p.member.shard != nil: // it counts as its hosts do, and catches up
 		far = ahead < -mostRounds || ahead > mostRounds
 	default:

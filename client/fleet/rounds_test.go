@@ -192,6 +192,44 @@ func TestTotalsOfHosts(t *testing.T) {
 	}
 }
 
+// The first total of a reducer that takes over is in the next answer, whatever its number is, once
+// its shard was not waited for any more. Totals that the one before has sent come first.
+func TestTotalsOfNextReducer(t *testing.T) {
+	for _, number := range []uint64{1, 2, 3, 4, 5, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
+			total := func(of *scripted, n int64, round, epoch uint64) {
+				of.send(of.rows([]int64{0, 1, n}), wire.Event{Kind: wire.Flush, Round: round, Epoch: epoch})
+			}
+			r := results(t, sessionOf(a, b), totalStatement)
+			total(a, 1, 1, 1)
+			total(b, 10, 1, 1)
+			expect(t, r, "1 11", "flush")
+			time.Sleep(few.patience / 2)
+			total(a, 2, 2, 1)
+			expect(t, r, "b has sent nothing for 5s: the result no longer waits for it", "1 12", "flush")
+			total(b, 20, number, 2)
+			expect(t, r, "b sends again: the result waits for it")
+			synctest.Wait()
+			total(a, 3, 3, 1)
+			expect(t, r, "1 23", "flush")
+			total(b, 30, number+1, 2)
+			total(b, 40, number+3, 3)
+			synctest.Wait()
+			total(a, 4, 4, 1)
+			expect(t, r, "1 34", "flush")
+			a.end()
+			b.end()
+			if got := rest(t, r); !slices.Equal(got, []string{"1 44", "flush"}) {
+				t.Errorf("number %d: the rest is %q", number, got)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Groups that are each of one host are sorted each time that all hosts have sent
 // theirs, and for each window.
 func TestRoundsInOrder(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
@@ -100,6 +101,9 @@ func answersOf(t testing.TB, r wire.Result) <-chan totals {
 					t.Errorf("the result: %v", err)
 				}
 				return
+			}
+			if ev.Kind == wire.Notice {
+				t.Logf("%s %s", time.Now().Format(clockLayout), ev.Text)
 			}
 			if ev.Batch != nil {
 				for i := range ev.Batch.Len() {
