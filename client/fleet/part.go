@@ -30,6 +30,7 @@ type part struct {
 	base   uint64         // number of the round before its first; less than 0 wraps around
 	epoch  uint64         // of its newest round, of a shard
 	round  uint64         // number of its newest round, from base on
+	early  int            // results since it had few rounds that were newer than these
 	last   []*batch.Batch // its newest totals up to the round that was returned last
 	latest uint64         // their number at the host
 	has    bool           // there are such totals, perhaps without rows

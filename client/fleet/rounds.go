@@ -246,7 +246,9 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 		}
 		var all []*batch.Batch
 		for _, p := range r.parts {
-			r.update(p)
+			if r.update(p); r.early(p) {
+				r.update(p)
+			}
 			for _, b := range p.last {
 				all = append(all, b.Retain())
 			}
@@ -256,6 +258,23 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// early makes the newest totals of a host those of the result that is returned, if it has had newer
+// ones than these for many results: its numbers are too high, since others have begun again
+// meanwhile with the next number. Else it would be behind by as much from then on.
+func (r *rounds) early(p *part) bool {
+	if p.early++; len(p.rounds) <= mostBehind {
+		p.early = 0
+	}
+	if p.early <= mostRounds {
+		return false
+	}
+	p.base -= p.rounds[len(p.rounds)-1].n - r.round
+	for i := range p.rounds {
+		p.rounds[i].n = r.round
+	}
+	return true
 }
 
 // align makes the newest totals of all hosts those of one round, when a reducer begins to receive

@@ -230,6 +230,53 @@ func TestTotalsOfNextReducer(t *testing.T) {
 	}
 }
 
+// A host whose numbers are higher than those of another one, which was restarted while neither could
+// be reached, is behind by as many answers, but not for long.
+func TestTotalsOfHighNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
+		r := results(t, sessionOf(a, b), totalStatement)
+		answers := make(chan int64)
+		go func() {
+			defer close(answers)
+			for {
+				ev, err := r.Next(t.Context())
+				switch {
+				case err != nil:
+					return
+				case ev.Batch != nil:
+					answers <- ev.Batch.Cols[1].Value(ev.Batch.Row(0)).I
+					ev.Batch.Release()
+				}
+			}
+		}()
+		for n := int64(1); n < 100; n++ {
+			number := n
+			if n > 1 {
+				number += 8
+			}
+			b.send(b.rows([]int64{0, 1, n}), wire.Event{Kind: wire.Flush, Round: uint64(number)})
+			synctest.Wait()
+			a.send(a.rows([]int64{0, 1, 0}), wire.Event{Kind: wire.Flush, Round: uint64(n)})
+			behind := min(n-1, 8)
+			if n > 4+mostRounds {
+				behind = 0
+			}
+			if got := <-answers; got != n-behind {
+				t.Errorf("answer %d has total %d", n, got)
+			}
+		}
+		a.end()
+		b.end()
+		if n, more := <-answers; more {
+			t.Errorf("there is one more answer, with total %d", n)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Groups that are each of one host are sorted each time that all hosts have sent
 // theirs, and for each window.
 func TestRoundsInOrder(t *testing.T) {
