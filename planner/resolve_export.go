@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -231,32 +230,6 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 	return err
 }
 
-// estimates returns the metrics of a column whose interval is in the columns low(name) and
-// high(name), if there are such columns: exact figures keep the kind of the metric, and
-// estimates are gauges, as are the ends of their intervals.
-func estimates(m *Metric, fields []types.Field, name string) []Metric {
-	column := func(b types.Bound, fn string) int {
-		return slices.IndexFunc(fields, func(f types.Field) bool { return f.Bound == b && f.Name == fn+"("+name+")" })
-	}
-	m.Low, m.High = column(types.Low, plan.LowBound), column(types.High, plan.HighBound)
-	all := []Metric{*m}
-	if m.Low < 0 || m.High < 0 {
-		return all
-	}
-	add := func(p FigurePart, column int, help string) {
-		part := *m
-		part.Kind, part.Part, part.Column, part.Help = Gauge, p, column, help+m.Help
-		all = append(all, part)
-	}
-	if m.Kind == Counter {
-		all[0].Part = ExactFigures
-		add(EstimateFigure, m.Column, "estimate of ")
-	}
-	add(LowerBounds, m.Low, "lower end of the interval of ")
-	add(UpperBounds, m.High, "upper end of the interval of ")
-	return all
-}
-
 // noProfile is the error of a query that is no profile.
 func (r *resolver) noProfile(q *parser.Query) error {
 	return r.hintf(q.Pos(), "SELECT stack, COUNT(*) FROM SAMPLE(stack_sample, 10ms) GROUP BY stack", "a profile counts by stack, without a window")
@@ -296,123 +269,6 @@ func groups(g parser.Expr, i int, it *parser.SelectItem) bool {
 		return true
 	}
 	return text == it.X.String() || it.Alias != nil && text == it.Alias.String()
-}
-
-// distribution returns the call of HISTOGRAM or SKETCH that an item is, or nil.
-func distribution(x parser.Expr) *parser.Call {
-	c, ok := x.(*parser.Call)
-	if !ok || c.Star || !strings.EqualFold(c.Name.Name, "histogram") && !strings.EqualFold(c.Name.Name, "sketch") {
-		return nil
-	}
-	return c
-}
-
-// metric returns the metric that an item with aggregates becomes. sum is the type of the sum
-// of a histogram's values.
-func (r *resolver) metric(e *Export, it *parser.SelectItem, f types.Field, sum types.Type, windowed bool) (*Metric, error) {
-	m := &Metric{Unit: noUnit, Help: it.X.String(), Type: f.Type}
-	base, column := "", ""
-	call, fn := aggregateCall(it.X)
-	if fn != "" && len(call.Args) > 0 {
-		base = call.Args[0].X.String()
-		if ref, ok := call.Args[0].X.(*parser.ColumnRef); ok {
-			column = ref.Parts[len(ref.Parts)-1].Name
-			base = column
-		}
-	}
-	accumulates := false
-	switch fn {
-	case "count":
-		if accumulates = !call.Distinct; call.Distinct {
-			base = "distinct_" + base
-		}
-	case "rate":
-		m.Unit = units["1/s"]
-	case "histogram", "sketch":
-		if windowed {
-			return nil, r.hintf(it.Pos(), "without the window its counts add up from the start, as receivers expect", "a window has no histogram that can be exported")
-		}
-		m.Type, m.Unit, m.Kind = sum, unitOf(sum, column), Exponential
-		if err := r.borders(m, call); err != nil {
-			return nil, err
-		}
-	case "sum":
-		m.Unit = unitOf(f.Type, column)
-		accumulates = f.Type == types.Duration || m.Unit.Suffix == "bytes"
-	case "variance":
-		base += "_variance"
-	case "":
-		if it.Alias == nil {
-			return nil, r.hintf(it.Pos(), it.X.String()+" AS name", "a metric that is computed needs a name")
-		}
-		m.Unit = unitOf(f.Type, "")
-	default:
-		m.Unit = unitOf(f.Type, column)
-		base = m.Unit.trim(base) + "_" + fn
-	}
-	if m.Kind == Gauge && !m.Type.Numeric() && m.Type != types.Boolean {
-		return nil, r.hintf(it.Pos(), "COUNT, SUM, AVG, MIN, MAX, QUANTILE and HISTOGRAM have numbers", "%s is a %s and cannot be a metric", it.X, m.Type)
-	}
-	if it.Alias != nil {
-		var total bool
-		base, total = strings.CutSuffix(it.Alias.Name, "_total")
-		accumulates = accumulates || total
-	}
-	if m.Kind == Gauge && accumulates && !windowed {
-		m.Kind = Counter
-	}
-	m.Name = exportName(e.Name, m.Unit.trim(base))
-	return m, nil
-}
-
-// exportName returns the name of a metric of an export.
-func exportName(export, base string) string {
-	return strings.Trim(metricName(export)+"_"+metricName(base), "_")
-}
-
-// aggregateCall returns the call of an aggregate that an expression is, and its name in lower
-// case; "" if it is something else.
-func aggregateCall(x parser.Expr) (*parser.Call, string) {
-	if c, ok := x.(*parser.Call); ok {
-		if name := strings.ToLower(c.Name.Name); plan.FindAgg(name) != nil {
-			return c, name
-		}
-	}
-	return nil, ""
-}
-
-// maxBorders is the largest number of borders of a histogram: each is a series.
-const maxBorders = 200
-
-// borders sets the borders of HISTOGRAM(x, low, high, step), as the aggregate has them.
-func (r *resolver) borders(m *Metric, call *parser.Call) error {
-	if len(call.Args) != 4 {
-		return nil
-	}
-	var n [3]float64
-	for i, a := range call.Args[1:] {
-		k, err := (&exprCtx{r: r}).constant(a.X, "HISTOGRAM")
-		if err != nil {
-			return err
-		}
-		if n[i] = k.V.F; k.V.Type != types.Double {
-			n[i] = float64(k.V.I)
-		}
-	}
-	m.Kind = Bucketed
-	low, high, step := n[0], n[1], n[2]
-	if (high-low)/step > maxBorders {
-		return r.errorf(call.Pos(), "an exported histogram has at most %d buckets", maxBorders)
-	}
-	for i := 0; ; i++ {
-		b := min(low+float64(i)*step, high)
-		if m.Type != types.Double {
-			b = math.Ceil(b)
-		}
-		if m.Borders = append(m.Borders, b); b >= high {
-			return nil
-		}
-	}
 }
 
 // exportRows plans rows that are not aggregated: calls become spans, and samples metrics.
