@@ -310,3 +310,68 @@ func (n *notices) text(host, text string, hosts int) string {
 	n.said[text] = true
 	return host + ", and perhaps others: " + text
 }
+
+// Summary adds up the summaries of the hosts. It adds which hosts did not answer,
+// and how far their clocks differ.
+func (g *gathered) Summary() wire.Summary {
+	if g.from != nil && !g.s.reduces { // the clocks are known by what hosts have sent
+		g.s.clocks.forget()
+		g.s.clocks.measure(g.ctx, g.s.answered())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sum := wire.Summary{Rows: g.rows, Elapsed: g.took, Hosts: states(g.parts)}
+	lines := noteLines{of: len(g.s.members)}
+	for _, p := range g.parts {
+		if p.res == nil {
+			continue
+		}
+		of := p.res.Summary()
+		sum.Losses = add(sum.Losses, of.Losses)
+		sum.Sample = sum.Sample || of.Sample
+		sum.Counts = add(sum.Counts, of.Counts)
+		sum.Cost += of.Cost
+		if p.member.shard != nil {
+			sum.Notes = append(sum.Notes, of.Notes...) // they name hosts
+			continue
+		}
+		for _, n := range of.Notes {
+			lines.add(p.name, n)
+		}
+	}
+	sum.Notes = append(sum.Notes, lines.all()...)
+	gaps := gapsOf(g.parts)
+	if g.s.reduces {
+		withGaps(sum.Hosts, gaps)
+	} else {
+		sum.Notes = append(append(sum.Notes, coverage(allStates(g.parts))), gapNotes(gaps)...)
+		if len(gaps) > 0 {
+			sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: uint64(len(gaps))}})
+		}
+	}
+	if note := unlooked(g.parts); note != "" {
+		sum.Notes = append(sum.Notes, note)
+	}
+	sum.Notes = append(sum.Notes, g.footnotes...)
+	if len(g.shift) > 0 && len(g.parts) > 1 {
+		if within, ok := g.s.clocks.within(); ok {
+			sum.Notes = append(sum.Notes, "first and last values are right within ±"+roundedUp(within))
+		} else {
+			sum.Notes = append(sum.Notes, "first and last values are by the clocks of the hosts, whose difference is unknown")
+		}
+	}
+	return sum
+}
+
+// add adds up losses by cause.
+func add(all, more []wire.Loss) []wire.Loss {
+	for _, l := range more {
+		i := slices.IndexFunc(all, func(o wire.Loss) bool { return o.Cause == l.Cause })
+		if i < 0 {
+			all = append(all, l)
+		} else {
+			all[i].N += l.N
+		}
+	}
+	return all
+}

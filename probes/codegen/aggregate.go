@@ -1,7 +1,6 @@
 package codegen
 
 import (
-	"math"
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
@@ -390,53 +389,6 @@ func (c *aggregator) input(k *class, e plan.Expr, n *number) *input {
 	return a
 }
 
-// sketch adds an aggregate with buckets.
-func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
-	if b == nil {
-		return false
-	}
-	name := b.name() + " " + f.Args[0].String() + " " + k.filter
-	if i := slices.IndexFunc(c.lists, func(s sketch) bool { return s.name == name }); i >= 0 {
-		c.out.Aggs = append(c.out.Aggs, Agg{Sketch: c.lists[i].index})
-		return true
-	}
-	index := len(c.lists)
-	if index == MaxSketches {
-		return false
-	}
-	numbers, keeps := b.(logarithms)
-	c.lists = append(c.lists, sketch{name, index, keeps})
-	c.out.Aggs = append(c.out.Aggs, Agg{Sketch: index})
-	w := c.derive
-	n.load(w, operands, c.unsure)
-	if keeps {
-		// Values are kept as words that are in order as signed numbers.
-		if numbers.unsigned {
-			w.constant(scratch, math.MinInt64)
-			w.add(asm.Xor.Reg(operands[0], scratch))
-		}
-		c.store(sampleAt+index, operands[0])
-		if numbers.unsigned {
-			w.constant(scratch, math.MinInt64)
-			w.add(asm.Xor.Reg(operands[0], scratch))
-		}
-	}
-	b.number(w, c.boundaries, c.unsure)
-	// The sketch's number is in the bits above the bucket.
-	w.add(asm.LSh.Imm(operands[0], 64-bucketBits), asm.RSh.Imm(operands[0], 64-bucketBits))
-	w.constant(scratch, int64(index)<<bucketBits)
-	w.add(asm.Or.Reg(operands[0], scratch))
-	if k.filter != "" {
-		passed := w.newLabel()
-		w.add(asm.LoadMem(scratch2, asm.RFP, wordsAt, asm.DWord), asm.LoadMem(scratch2, scratch2, int16(8*k.flag), asm.DWord))
-		w.jump(asm.JNE.Imm(scratch2, 0, ""), passed)
-		w.add(asm.Mov.Imm(operands[0], noBucket))
-		w.place(passed)
-	}
-	c.store(bucketAt+index, operands[0])
-	return true
-}
-
 // finish assembles the programs.
 func (c *aggregator) finish() (*Aggregate, bool) {
 	a, w := c.out, c.derive
@@ -495,13 +447,4 @@ func (c *aggregator) inBuckets() bool {
 		return false
 	}
 	return slices.ContainsFunc(c.classes, func(k *class) bool { return k.filter == "" })
-}
-
-// DecodeBucket decodes the key word that identifies a bucket.
-func DecodeBucket(word uint64) (sketch int, bucket int64) {
-	bucket = int64(word<<(64-bucketBits)) >> (64 - bucketBits)
-	if bucket == farBucket {
-		bucket = overflow
-	}
-	return int(word >> bucketBits), bucket
 }
