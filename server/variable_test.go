@@ -17,11 +17,16 @@ func TestVariableValue(t *testing.T) {
 	target := exec.Command(testenv.CompileCText(t, `#include <unistd.h>
 long counter; double load;
 __attribute__((noinline)) void step(void) { counter++; load = counter / 4.0; }
-int main(void) { for (;;) { step(); usleep(1000); } }`, "-O1", "-g"))
+int main(void) { for (;;) { step(); usleep(10000); } }`, "-O1", "-g"))
 	if err := target.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { target.Process.Kill(); target.Wait() }()
+	defer func() {
+		target.Process.Kill()
+		if end := target.Wait(); end.Error() != "signal: killed" {
+			t.Errorf("the program has ended: %v", end)
+		}
+	}()
 	s := newSession(t, wire.Options{PID: target.Process.Pid})
 	a := ask(t, s, `SELECT var_name, function_name, COUNT(*) > 10, COUNT(*) = MAX(to_int) - MIN(to_int) + 1 FROM
 		(SELECT var_name, function_name, (var_real * CASE var_name WHEN 'load' THEN 4 ELSE 1 END)::BIGINT AS to_int FROM variable_value WHERE var_name IN ('counter', 'load'))

@@ -171,7 +171,7 @@ const graceAtEnd = 2 * time.Second
 // after a while by SIGKILL.
 func (c *Command) End() error {
 	if c.released.Load() {
-		_ = syscall.Kill(c.PID(), syscall.SIGTERM)
+		_ = c.process.Signal(syscall.SIGTERM) // not to another process that has its number now
 		select {
 		case <-c.ended:
 			return nil

@@ -26,6 +26,7 @@ const (
 	arrived  = "processes observed only from some time after their start"
 	passed   = "processes that ended before they could be observed"
 	orphaned = "writes of processes that are no longer observed"
+	trapped  = "programs that were ended by SIGTRAP, as they are when a hypervisor loses what a watchpoint has reported"
 )
 
 const (
@@ -186,6 +187,9 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 		p, ok := process.Lookup(pid)
 		switch {
 		case !ok || p.StartTime != one.process.StartTime || !process.Visible(s.spec.Target.Viewer, pid):
+			if s.watcher != nil && s.watcher.trapped(pid) {
+				sink.Count(trapped, 1)
+			}
 		case !one.image.runs(pid):
 			changed[pid] = true
 		default:

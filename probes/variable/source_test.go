@@ -172,25 +172,32 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 	<-got.ended
 }
 
-// All writes of a process that has ended are delivered, however late its end is
-// seen.
+// All writes of a process that has ended are delivered, however late its end is seen, and an end by
+// SIGTRAP is counted.
 func TestLastWrites(t *testing.T) {
 	testenv.NeedWatchpoints(t)
-	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
-	s, got := byHand(t, asked(r.pid, 0, "total"))
-	if err := s.watch(s.subjects[r.pid]); err != nil {
-		t.Fatal(err)
-	}
-	r.tell(t, "a5", "a6")
-	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	testenv.Until(t, "the process has ended", func() bool { _, ok := process.Lookup(r.pid); return !ok })
-	if s.refresh(time.Now(), got) {
-		t.Error("a process that has ended is waited for")
-	}
-	if len(got.rows) != 2 || len(got.lost) != 0 || len(s.subjects) != 0 {
-		t.Errorf("rows %v, lost %v", got.rows, got.lost)
+	path := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTRAP} {
+		r := run(t, path)
+		s, got := byHand(t, asked(r.pid, 0, "total"))
+		if err := s.watch(s.subjects[r.pid]); err != nil {
+			t.Fatal(err)
+		}
+		r.tell(t, "a5", "a6")
+		if err := syscall.Kill(r.pid, signal); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Until(t, "the process has ended", func() bool { _, ok := process.Lookup(r.pid); return !ok })
+		if s.refresh(time.Now(), got) {
+			t.Error("a process that has ended is waited for")
+		}
+		want := map[string]uint64{}
+		if signal == syscall.SIGTRAP {
+			want[trapped] = 1
+		}
+		if len(got.rows) != 2 || !maps.Equal(got.lost, want) || len(s.subjects) != 0 {
+			t.Errorf("%v: rows %v, counts %v", signal, got.rows, got.lost)
+		}
 	}
 }
 

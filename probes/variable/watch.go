@@ -38,6 +38,7 @@ type watcher struct {
 
 // links is the kernel resources of a watched process.
 type links struct {
+	pidfd   int               // -1: there is none
 	fds     []int             // links and other file descriptors
 	moving  [maxWatched][]int // perf events of watchpoints that follow pointers
 	threads map[int]uint64    // entries of the map own: start times, by tid
@@ -89,8 +90,11 @@ func (w *watcher) add(one *subject) (err error) {
 			w.remove(pid)
 		}
 	}()
-	kept := &links{threads: map[int]uint64{}}
+	kept := &links{pidfd: -1, threads: map[int]uint64{}}
 	w.links[pid] = kept
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		kept.pidfd, kept.fds = fd, append(kept.fds, fd)
+	}
 	if err := w.put(one); err != nil {
 		return err
 	}
@@ -197,6 +201,12 @@ func (w *watcher) move(one *subject, at []uint64) error {
 		}
 	}
 	return nil
+}
+
+// trapped reports whether a process that was watched was ended by SIGTRAP.
+func (w *watcher) trapped(pid int) bool {
+	kept := w.links[pid]
+	return kept != nil && kept.pidfd >= 0 && process.ExitSignal(kept.pidfd, pid) == unix.SIGTRAP
 }
 
 // remove stops watching a process.
