@@ -19,6 +19,7 @@
 //	value    decodes bytes as values
 //	reach    follows pointers
 //	watch    watchpoints on every thread, and on threads created later
+//	guard    keeps a process alive where a virtual machine loses the report of a watchpoint
 //	points   the set of watchpoints, of variables and of pointers on the path to them
 //	follow   moves watchpoints with pointers, and counts what was missed meanwhile
 //	writers  functions by the addresses of their instructions

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/probes/debugregister"
 	"endoscope/probes/testenv"
 )
 
@@ -198,7 +197,7 @@ func TestPointersTakeWatchpoints(t *testing.T) {
 	if s := strings.Join(sites, ","); s != want {
 		t.Errorf("sites %s, want %s", s, want)
 	}
-	if n := s.Info().Notices; len(n) == 0 || !strings.Contains(n[0], "follow") || len(n) > 1 != debugregister.Virtual() {
+	if n := s.Info().Notices; len(n) != 1 || !strings.Contains(n[0], "follow") {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()

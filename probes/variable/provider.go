@@ -116,9 +116,6 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, placed(err, spec)
 	}
 	s.notices = append(s.notices, s.followed()...)
-	if debugregister.Virtual() {
-		s.notices = append(s.notices, fmt.Sprintf("on a virtual machine that is busy a watchpoint can end the program by SIGTRAP, if the hypervisor loses what it has reported: SAMPLE(%s, 10ms) has no watchpoint", Stream))
-	}
 	s.describe()
 	return &watched{source: s}, nil
 }

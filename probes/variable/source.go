@@ -26,7 +26,9 @@ const (
 	arrived  = "processes observed only from some time after their start"
 	passed   = "processes that ended before they could be observed"
 	orphaned = "writes of processes that are no longer observed"
-	trapped  = "programs that were ended by SIGTRAP, as they are when a hypervisor loses what a watchpoint has reported"
+	withheld = "writes whose report was lost by the hypervisor"
+	trapped  = "programs that were ended by SIGTRAP, as they are when a hypervisor loses the report of a write"
+	unguarded = "programs that had no guard against SIGTRAP, since something else traced them"
 )
 
 const (
@@ -157,6 +159,8 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 		}
 		if s.subjects[p.PID] == nil {
 			s.observe(p, now, sink)
+		} else if s.watcher != nil {
+			s.watcher.guard(p.PID) // a launcher or a debugger may have let go
 		}
 	}
 	maps.DeleteFunc(s.refusals, func(pid int, _ refusal) bool { return !meant[pid] })

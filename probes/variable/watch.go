@@ -12,6 +12,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/debugregister"
 	"endoscope/probes/process"
 	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
@@ -34,11 +35,15 @@ type watcher struct {
 	links        map[int]*links // by process
 	lostReported uint64         // lost writes already reported to the sink
 	unsure       uint64         // threads that may not be watched
+	guarded      []guarding     // all processes so far that have had a guard
+	withheld     uint64         // signals that guards have taken, already reported to the sink
+	unguarded    uint64         // processes that needed a guard and had none
 }
 
 // links is the kernel resources of a watched process.
 type links struct {
 	pidfd   int               // -1: there is none
+	guard   *guard            // nil: there is none
 	fds     []int             // links and other file descriptors
 	moving  [maxWatched][]int // perf events of watchpoints that follow pointers
 	threads map[int]uint64    // entries of the map own: start times, by tid
@@ -78,6 +83,32 @@ func (w *watcher) lost() (n uint64) {
 	return n
 }
 
+// guard gives a process a guard if it needs one, and nothing else traces it now.
+func (w *watcher) guard(pid int) {
+	kept := w.links[pid]
+	if !debugregister.Virtual() || kept == nil || kept.guard != nil {
+		return
+	}
+	if g, err := guardOf(pid); err == nil {
+		kept.guard = g
+		w.guarded = append(w.guarded, guarding{g, g.lost.Load()})
+	}
+}
+
+// guarding is a process with a guard, and how many signals that had taken before.
+type guarding struct {
+	*guard
+	before uint64
+}
+
+// taken returns how many signals the guards have taken.
+func (w *watcher) taken() (n uint64) {
+	for _, g := range w.guarded {
+		n += g.lost.Load() - g.before
+	}
+	return n
+}
+
 // readings are the kinds of struct variable in variable.bpf.c.
 var readings = map[kind]uint32{cString: 1, goString: 2, cppString: 3}
 
@@ -95,6 +126,7 @@ func (w *watcher) add(one *subject) (err error) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		kept.pidfd, kept.fds = fd, append(kept.fds, fd)
 	}
+	w.guard(pid)
 	if err := w.put(one); err != nil {
 		return err
 	}
@@ -222,6 +254,12 @@ func (w *watcher) remove(pid int) {
 		for _, fd := range events {
 			unix.Close(fd)
 		}
+	}
+	switch {
+	case kept.guard != nil:
+		kept.guard.release()
+	case debugregister.Virtual():
+		w.unguarded++
 	}
 	_ = w.objects.Maps[bpf.VariableMapProcesses].Delete(uint32(pid)) // the entry exists
 	own := w.objects.Maps[bpf.VariableMapOwn]

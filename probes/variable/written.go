@@ -99,6 +99,9 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 			for pid := range s.subjects {
 				s.remove(pid) // all writes until now are delivered
 			}
+			if s.watcher != nil && len(s.watcher.guarded) > 0 {
+				time.Sleep(grace) // all signals until now are counted
+			}
 			s.drain(sink)
 			return nil
 		case <-ctx.Done():
@@ -151,6 +154,14 @@ func (s *source) collect(sink probes.Sink) {
 		sink.Lost(ringFull, n-w.lostReported)
 		w.lostReported = n
 		s.markOutdated()
+	}
+	if n := w.taken(); n > w.withheld {
+		sink.Lost(withheld, n-w.withheld)
+		w.withheld = n
+	}
+	if w.unguarded > 0 {
+		sink.Count(unguarded, w.unguarded)
+		w.unguarded = 0
 	}
 	if w.unsure > 0 {
 		sink.Count(unsure, w.unsure)
