@@ -55,7 +55,7 @@ func TestFindHints(t *testing.T) {
 		"quantil":     "did you mean quantile or sketch_quantile?",
 		"tigers":      "did you mean triggers?",
 		"p":           "did you mean pictures or processes or python or php or probes or permissions or placement?",
-		"ptrace":      "it occurs in containers, daemon",
+		"ptrace":      "it occurs in variables, containers, safety, daemon",
 		"frobnicated": "",
 		"--connect":   "it occurs in command, top, web, doctor, containers, others",
 		"":            "",

@@ -16,18 +16,18 @@ import (
 
 // Causes counted for values that became no row.
 const (
-	ringFull = "ring buffer full"
-	cutTexts = "texts cut off"
-	unread   = "variables that could not be read"
-	overrun  = "sampler overrun"
-	refused  = "processes that could not be watched"
-	unsure   = "threads that may not be watched"
-	replaced = "processes that executed another program"
-	arrived  = "processes observed only from some time after their start"
-	passed   = "processes that ended before they could be observed"
-	orphaned = "writes of processes that are no longer observed"
-	withheld = "writes whose report was lost by the hypervisor"
-	trapped  = "programs that were ended by SIGTRAP, as they are when a hypervisor loses the report of a write"
+	ringFull  = "ring buffer full"
+	cutTexts  = "texts cut off"
+	unread    = "variables that could not be read"
+	overrun   = "sampler overrun"
+	refused   = "processes that could not be watched"
+	unsure    = "threads that may not be watched"
+	replaced  = "processes that executed another program"
+	arrived   = "processes observed only from some time after their start"
+	passed    = "processes that ended before they could be observed"
+	orphaned  = "writes of processes that are no longer observed"
+	withheld  = "writes whose report was lost by the hypervisor"
+	trapped   = "programs that were ended by SIGTRAP, as they are when a hypervisor loses the report of a write"
 	unguarded = "programs that had no guard against SIGTRAP, since something else traced them"
 )
 
