@@ -76,6 +76,7 @@ func Launch(argv []string, stdin, stdout, stderr *os.File, env []string) (*Comma
 	if err := <-started; err != nil {
 		return nil, err
 	}
+	launched.Store(c.process.Pid, true)
 	go c.wait()
 	return c, nil
 }
@@ -129,8 +130,24 @@ func hold(pid int) error {
 	return unix.PtraceSetOptions(pid, unix.PTRACE_O_EXITKILL)
 }
 
+// launched are the processes that Launch has started, by pid.
+var launched sync.Map
+
+// MayTrace reports whether a thread of this process may trace process pid: no other is to wait for
+// it, since waiting for a child takes its stops from who traces it in the same process.
+func MayTrace(pid int) bool {
+	p, runs := Lookup(pid)
+	_, ours := launched.Load(pid)
+	return runs && (ours || p.Parent != os.Getpid())
+}
+
 func (c *Command) wait() {
 	c.exit = -1
+	defer launched.Delete(c.process.Pid)
+	// A thread of this process may trace it: then waiting for the end would also take its stops.
+	if ended, _, err := Watch(c.process.Pid); err == nil {
+		<-ended
+	}
 	if s, err := c.process.Wait(); err == nil {
 		c.exit = s.ExitCode()
 		if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +41,11 @@ var guards struct {
 const (
 	// listings is how often threads are listed at most, until no new one appears.
 	listings = 20
-	// looked is how often ends are looked for at least.
-	looked = 100 * time.Millisecond
+	// looked is how often ended threads are collected. A process ends, or executes another program,
+	// only when its threads are.
+	looked = 20 * time.Millisecond
+	// fewThreads are also collected whenever something has happened.
+	fewThreads = 64
 	// grace is how long a thread may take to stop for the signal of a watchpoint that is gone.
 	grace = 20 * time.Millisecond
 )
@@ -127,14 +131,20 @@ func (g *guard) run(began chan<- error) {
 	tick := time.NewTicker(looked)
 	defer tick.Stop()
 	var last <-chan time.Time
-	for {
+	for listed := false; ; {
 		g.serve()
+		if listed || len(g.threads) <= fewThreads {
+			g.collect()
+		}
 		if _, runs := process.Lookup(g.pid); !runs && g.leave(true) {
 			return
 		}
+		listed = false
 		select {
 		case <-children:
 		case <-tick.C:
+			g.list() // one that was killed before it stopped for the first time
+			listed = true
 		case <-g.left:
 			last = time.After(grace)
 		case <-last:
@@ -145,108 +155,126 @@ func (g *guard) run(began chan<- error) {
 	}
 }
 
+// list notes all threads.
+func (g *guard) list() (tids []int) {
+	entries, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(g.pid), "task"))
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil && !g.threads[tid] {
+			g.threads[tid] = true
+			tids = append(tids, tid)
+		}
+	}
+	return tids
+}
+
 // seize traces all threads. Those that they create later are traced by themselves.
 func (g *guard) seize() error {
 	for range listings {
-		entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(g.pid), "task"))
-		if err != nil {
-			return fmt.Errorf("tracing process %d: %w", g.pid, err)
+		fresh := g.list()
+		if len(fresh) == 0 {
+			break
 		}
-		fresh := false
-		for _, e := range entries {
-			tid, _ := strconv.Atoi(e.Name())
-			if g.threads[tid] {
+		for _, tid := range fresh {
+			_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, unix.PTRACE_O_TRACECLONE, 0, 0)
+			if errno == 0 || errno == unix.ESRCH {
 				continue
 			}
-			fresh = true
-			_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, unix.PTRACE_O_TRACECLONE, 0, 0)
-			switch {
-			case errno == 0:
-				g.threads[tid] = true
-			case errno == unix.EPERM && tracerOf(tid) == unix.Gettid():
-				g.threads[tid] = true // its creator was traced
-			case errno != unix.ESRCH: // it has not ended
+			if tracer, runs := tracerOf(tid); runs && tracer != unix.Gettid() { // else its creator was traced
 				return fmt.Errorf("tracing thread %d: %w", tid, errno)
 			}
 		}
-		if !fresh {
-			break
-		}
 		g.serve()
+	}
+	if len(g.threads) == 0 {
+		return unix.ESRCH
 	}
 	return nil
 }
 
-// tracerOf returns the thread that traces a thread; 0: none does.
-func tracerOf(tid int) (tracer int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	_, after, _ := bytes.Cut(text, []byte("\nTracerPid:\t"))
-	line, _, _ := bytes.Cut(after, []byte("\n"))
-	tracer, _ = strconv.Atoi(string(line))
-	return tracer
+// tracerOf returns the thread that traces a thread, 0 if none does, and whether the thread runs.
+func tracerOf(tid int) (tracer int, runs bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	field := func(name string) string {
+		_, after, _ := bytes.Cut(text, []byte("\n"+name+":\t"))
+		line, _, _ := bytes.Cut(after, []byte("\n"))
+		return string(line)
+	}
+	tracer, _ = strconv.Atoi(field("TracerPid"))
+	state := field("State")
+	return tracer, err == nil && !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 // childInfo is the part of siginfo_t that waitid(2) sets.
 type childInfo struct {
-	_      [4]int32
+	_      [2]int32
+	code   int32
+	_      int32
 	pid    int32
 	_      uint32
 	status int32
 	_      [100]byte
 }
 
-// wait returns the next thread in a state; 0: there is none.
-func wait(kind, id, states int) (tid, status int) {
-	var info childInfo
+// next returns what has happened to a thread; false: nothing.
+func next(kind, id, states int) (of childInfo, happened bool, err error) {
 	for {
-		err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), states|unix.WNOHANG|unix.WALL|unix.WNOTHREAD, nil)
-		if err == unix.EINTR {
-			continue
+		err = unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&of)), states|unix.WNOHANG|unix.WALL|unix.WNOTHREAD, nil)
+		if err != unix.EINTR {
+			return of, err == nil && of.pid != 0, err
 		}
-		if err != nil {
-			return 0, 0
-		}
-		return int(info.pid), int(info.status)
 	}
 }
 
-// serve lets go on what has stopped, and lets threads end.
+// serve lets go on what has stopped.
 func (g *guard) serve() {
 	for {
-		tid, status := wait(unix.P_ALL, 0, unix.WSTOPPED)
-		if tid == 0 {
-			break
+		of, happened, _ := next(unix.P_ALL, 0, unix.WSTOPPED)
+		if !happened {
+			return
 		}
-		g.threads[tid] = true
-		g.resume(tid, unix.Signal(status&0xff), status>>8)
+		if g.resume(&of) { // else it is a child of this thread that is not traced
+			g.threads[int(of.pid)] = true
+		}
 	}
+}
+
+// collect lets threads end, but not the first one: that is its parent's. A thread may also have
+// stopped: the kernel says so to who traces it, whatever is asked for (kernel/exit.c,
+// wait_task_stopped).
+func (g *guard) collect() {
 	for tid := range g.threads {
-		if tid == g.pid { // it is collected by its parent
+		if tid == g.pid {
 			continue
 		}
-		if of, _ := wait(unix.P_PID, tid, unix.WEXITED); of != 0 {
+		of, happened, err := next(unix.P_PID, tid, unix.WEXITED)
+		switch {
+		case happened && of.code >= 4: // CLD_TRAPPED, CLD_STOPPED
+			g.resume(&of)
+		case happened, err == unix.ECHILD:
 			delete(g.threads, tid)
 		}
 	}
 }
 
-// resume lets a thread go on that has stopped for a signal or an event.
-func (g *guard) resume(tid int, s unix.Signal, event int) {
+// resume lets a thread go on that has stopped for a signal or an event. It returns false if the
+// thread is not traced here.
+func (g *guard) resume(of *childInfo) bool {
 	const (
 		eventStop = 128 // PTRACE_EVENT_STOP
 		listen    = 0x4208
 	)
+	tid, s, event := int(of.pid), unix.Signal(of.status&0xff), of.status>>8
 	switch {
 	case event == eventStop && (s == unix.SIGSTOP || s == unix.SIGTSTP || s == unix.SIGTTIN || s == unix.SIGTTOU):
-		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, listen, uintptr(tid), 0, 0, 0, 0) // it remains stopped
-		return
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, listen, uintptr(tid), 0, 0, 0, 0) // it remains stopped
+		return errno == 0
 	case event != 0:
 		s = 0
 	case s == unix.SIGTRAP && isLost(tid):
 		g.lost.Add(1)
 		s = 0
 	}
-	_ = unix.PtraceCont(tid, int(s))
+	return unix.PtraceCont(tid, int(s)) == nil
 }
 
 // isLost reports whether the SIGTRAP for which a thread has stopped is that of an exception that no

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
 
@@ -22,12 +23,15 @@ const signalled = `
 #include <sys/syscall.h>
 #include <unistd.h>
 static volatile int user, trap;
-static void on(int s) { if (s == SIGTRAP) trap++; else user++; }
+static void on(int s) { __sync_fetch_and_add(s == SIGTRAP ? &trap : &user, 1); }
 static void *nothing(void *p) { return p; }
+static void *often(void *p) { for (int i = 0; i < 500; i++) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1); return p; }
 int main(void) {
 	signal(SIGUSR1, on);
 	signal(SIGTRAP, on);
 	char b[64];
+	puts("ready");
+	fflush(stdout);
 	while (fgets(b, sizeof b, stdin)) {
 		siginfo_t lost = {.si_signo = SIGTRAP, .si_code = TRAP_BRKPT};
 		pthread_t t;
@@ -38,7 +42,14 @@ int main(void) {
 		case 'l': syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGTRAP, &lost); break;
 		case 'u': for (int i = 0; i < 200; i++) kill(getpid(), SIGUSR1); break;
 		case 't': for (int i = 0; i < 200; i++) { pthread_create(&t, 0, nothing, 0); pthread_join(t, 0); } break;
-		case 'x': return 7;
+		case 'k': {
+			pthread_t all[8];
+			for (int i = 0; i < 8; i++) pthread_create(&all[i], 0, often, 0);
+			for (int i = 0; i < 8; i++) pthread_join(all[i], 0);
+			break;
+		}
+		case 'e': pthread_create(&t, 0, often, 0); execl("/proc/self/exe", "again", (char *)0); break;
+		case 'x': pthread_create(&t, 0, often, 0); return 7;
 		}
 		printf("%d %d\n", user, trap);
 		fflush(stdout);
@@ -73,7 +84,8 @@ func TestGuard(t *testing.T) {
 		line, _, _ := strings.Cut(after, "\n")
 		return line
 	}
-	tell("nothing", "0 0")
+	tell("nothing", "ready")
+	lines.Scan()
 	g, err := guardOf(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +100,7 @@ func TestGuard(t *testing.T) {
 	tell("r", "200 3")
 	tell("l", "200 3")
 	tell("t", "200 3")
+	tell("k", "4200 3")
 	if n := g.lost.Load(); n != 1 {
 		t.Errorf("%d signals were taken", n)
 	}
@@ -96,13 +109,13 @@ func TestGuard(t *testing.T) {
 	testenv.Until(t, "it is stopped", func() bool { return strings.HasPrefix(field("State"), "t") || strings.HasPrefix(field("State"), "T") })
 	fmt.Fprintln(in, "r")
 	_ = unix.Kill(pid, unix.SIGCONT)
-	if lines.Scan(); lines.Text() != "200 4" {
+	if lines.Scan(); lines.Text() != "4200 4" {
 		t.Errorf("after it was stopped: %q", lines.Text())
 	}
 	g.release()
 	<-g.ended
 	testenv.Until(t, "nothing traces it", func() bool { return field("TracerPid") == "0" })
-	tell("l", "200 5")
+	tell("l", "4200 5")
 	other := exec.Command("gdb", "-q", "-batch", "-p", fmt.Sprint(pid), "-ex", "shell sleep 1000")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -117,9 +130,52 @@ func TestGuard(t *testing.T) {
 	if g, err = guardOf(pid); err != nil {
 		t.Fatal(err)
 	}
+	for range 20 {
+		tell("e", "ready")
+		tell("k", "4000 0") // it counts from 0 again
+	}
 	fmt.Fprintln(in, "x")
+	<-g.ended // else waiting would take its stops
 	if err := c.Wait(); c.ProcessState.ExitCode() != 7 {
 		t.Errorf("its end: %v", err)
+	}
+}
+
+// A program that this process has launched gets its signals, and its end is known.
+func TestGuardOfLaunched(t *testing.T) {
+	testenv.NeedRoot(t)
+	stdin, in, _ := os.Pipe()
+	out, stdout, _ := os.Pipe()
+	c, err := process.Launch([]string{testenv.CompileCText(t, signalled, "-O1", "-pthread")}, stdin, stdout, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.End(); in.Close(); out.Close() }()
+	stdin.Close()
+	stdout.Close()
+	if err := c.Release(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	tell := func(what, want string) {
+		t.Helper()
+		fmt.Fprintln(in, what)
+		if lines.Scan(); lines.Text() != want {
+			t.Errorf("%s: %q, want %q", what, lines.Text(), want)
+		}
+	}
+	tell("nothing", "ready")
+	lines.Scan()
+	var g *guard
+	testenv.UntilNil(t, "its launcher lets go", func() (err error) { g, err = guardOf(c.PID()); return err })
+	tell("u", "200 0")
+	tell("t", "200 0")
+	tell("k", "4200 0")
+	tell("l", "4200 0")
+	fmt.Fprintln(in, "x")
+	<-c.Wait()
+	if c.ExitCode() != 7 || g.lost.Load() != 1 {
+		t.Errorf("exit code %d, and %d signals were taken", c.ExitCode(), g.lost.Load())
 	}
 	<-g.ended
 }

@@ -191,9 +191,7 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 		p, ok := process.Lookup(pid)
 		switch {
 		case !ok || p.StartTime != one.process.StartTime || !process.Visible(s.spec.Target.Viewer, pid):
-			if s.watcher != nil && s.watcher.trapped(pid) {
-				sink.Count(trapped, 1)
-			}
+			s.countTrapped(pid, sink)
 		case !one.image.runs(pid):
 			changed[pid] = true
 		default:
@@ -218,6 +216,13 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 		}
 	}
 	return changed
+}
+
+// countTrapped counts a process that was ended by SIGTRAP while it was watched.
+func (s *source) countTrapped(pid int, sink probes.Sink) {
+	if s.watcher != nil && s.watcher.trapped(pid) {
+		sink.Count(trapped, 1)
+	}
 }
 
 // probes reports whether processes are probed, not sampled.

@@ -44,6 +44,8 @@ type watcher struct {
 type links struct {
 	pidfd   int               // -1: there is none
 	guard   *guard            // nil: there is none
+	foreign bool              // since something else traced it
+	watched bool              // add has ended
 	fds     []int             // links and other file descriptors
 	moving  [maxWatched][]int // perf events of watchpoints that follow pointers
 	threads map[int]uint64    // entries of the map own: start times, by tid
@@ -86,11 +88,15 @@ func (w *watcher) lost() (n uint64) {
 // guard gives a process a guard if it needs one, and nothing else traces it now.
 func (w *watcher) guard(pid int) {
 	kept := w.links[pid]
-	if !debugregister.Virtual() || kept == nil || kept.guard != nil {
+	if !debugregister.Virtual() || kept == nil || kept.guard != nil || !process.MayTrace(pid) {
 		return
 	}
-	if g, err := guardOf(pid); err == nil {
-		kept.guard = g
+	g, err := guardOf(pid)
+	if kept.foreign = errors.Is(err, unix.EPERM); err != nil {
+		return
+	}
+	kept.guard = g
+	if !slices.ContainsFunc(w.guarded, func(of guarding) bool { return of.guard == g }) {
 		w.guarded = append(w.guarded, guarding{g, g.lost.Load()})
 	}
 }
@@ -185,6 +191,7 @@ func (w *watcher) add(one *subject) (err error) {
 			return fmt.Errorf("watching process %d: %w", pid, err)
 		}
 	}
+	kept.watched = true
 	return nil
 }
 
@@ -258,7 +265,7 @@ func (w *watcher) remove(pid int) {
 	switch {
 	case kept.guard != nil:
 		kept.guard.release()
-	case debugregister.Virtual():
+	case kept.foreign && kept.watched:
 		w.unguarded++
 	}
 	_ = w.objects.Maps[bpf.VariableMapProcesses].Delete(uint32(pid)) // the entry exists

@@ -97,6 +97,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 		default:
 		case <-s.stop:
 			for pid := range s.subjects {
+				s.countTrapped(pid, sink)
 				s.remove(pid) // all writes until now are delivered
 			}
 			if s.watcher != nil && len(s.watcher.guarded) > 0 {
