@@ -85,9 +85,16 @@ func TestExplainWithinOverhead(t *testing.T) {
 			t.Errorf("EXPLAIN does not say %q:\n%s", want, before)
 		}
 	}
-	fmt.Fprintln(c.in, 100_000)
-	after := text("EXPLAIN ANALYZE " + query)
-	c.out.Scan()
+	var after string
+	// A program that has no processor when the query begins is taken for idle: then hot is observed
+	// all the time, as long as it does not cost too much.
+	for range 5 {
+		fmt.Fprintln(c.in, 100_000)
+		after = text("EXPLAIN ANALYZE " + query)
+		if c.out.Scan(); strings.Contains(after, "in slices of ") {
+			break
+		}
+	}
 	t.Log(after)
 	for _, want := range []string{"all the time, 2 functions: exact", "in slices of ", "hot: ", " of 20 % allowed"} {
 		if !strings.Contains(after, want) {
