@@ -323,8 +323,11 @@ int main(void) {
 		}
 		// A thread that is interrupted while the kernel makes room for its calls keeps others on its
 		// processor from the same (kernel/bpf/bpf_task_storage.c). That is counted.
-		refused := got.lost["no memory for calls in progress"]
-		if n := got.counts["unfinished"]; n > 8 || len(got.counts) > 1 || refused > 4 || refused == 0 && len(got.lost) > 0 || len(got.lost) > 1 {
+		const refused = "no memory for calls in progress"
+		if got.lost[refused] <= 4 {
+			delete(got.lost, refused)
+		}
+		if n := got.counts["unfinished"]; n > 8 || len(got.counts) > 1 || len(got.lost) > 0 {
 			t.Errorf("counts %v, lost %v; at most 8 calls can be under way", got.counts, got.lost)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"endoscope/probes/debugregister"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
@@ -22,6 +23,7 @@ const signalled = `
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+long value;
 static volatile int user, trap;
 static void on(int s) { __sync_fetch_and_add(s == SIGTRAP ? &trap : &user, 1); }
 static void *nothing(void *p) { return p; }
@@ -146,7 +148,7 @@ func TestGuardOfLaunched(t *testing.T) {
 	testenv.NeedRoot(t)
 	stdin, in, _ := os.Pipe()
 	out, stdout, _ := os.Pipe()
-	c, err := process.Launch([]string{testenv.CompileCText(t, signalled, "-O1", "-pthread")}, stdin, stdout, nil, nil)
+	c, err := process.Launch([]string{testenv.CompileCText(t, signalled, "-O1", "-g", "-pthread")}, stdin, stdout, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,9 +174,22 @@ func TestGuardOfLaunched(t *testing.T) {
 	tell("t", "200 0")
 	tell("k", "4200 0")
 	tell("l", "4200 0")
+	taken := uint64(1)
+	if debugregister.Virtual() { // a query guards what it watches, and counts
+		got, stop := observe(t, asked(c.PID(), 0, "value"))
+		got.normal = []string{withheld}
+		tell("l", "4200 0")
+		taken++
+		testenv.Until(t, "the query has counted the signal", func() bool {
+			got.mu.Lock()
+			defer got.mu.Unlock()
+			return got.lost[withheld] == 1
+		})
+		stop()
+	}
 	fmt.Fprintln(in, "x")
 	<-c.Wait()
-	if c.ExitCode() != 7 || g.lost.Load() != 1 {
+	if c.ExitCode() != 7 || g.lost.Load() != taken {
 		t.Errorf("exit code %d, and %d signals were taken", c.ExitCode(), g.lost.Load())
 	}
 	<-g.ended
