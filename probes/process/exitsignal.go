@@ -20,13 +20,18 @@ type exitInfo struct {
 
 const (
 	infoExit = 1 << 3 // PIDFD_INFO_EXIT; Linux 6.15
+	exitWait = 100    // ms
 	getInfo  = 0xc0000000 | uint(unsafe.Sizeof(exitInfo{}))<<16 | 0xff<<8 | 11
 )
 
 // ExitSignal returns the signal that has ended a process, whose pidfd was opened while it ran. It
 // is 0 if none has, or if that is not known: the process runs, or the kernel is older than 6.15 and
-// its parent has collected it.
+// its parent has collected it. A process that is about to end, and has left its memory, is waited
+// for a moment.
 func ExitSignal(pidfd, pid int) unix.Signal {
+	if _, runs := Lookup(pid); !runs {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, exitWait)
+	}
 	status, known := uncollected(pidfd, pid)
 	if !known {
 		status, known = collected(pidfd)
