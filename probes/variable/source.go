@@ -157,15 +157,26 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 			sink.Count(replaced, 1)
 			s.changed[p.PID] = true
 		}
-		if s.subjects[p.PID] == nil {
+		if s.subjects[p.PID] == nil && !s.ends.isOver(p.PID) {
 			s.observe(p, now, sink)
 		} else if s.watcher != nil {
 			s.watcher.guard(p.PID) // a launcher or a debugger may have let go
 		}
 	}
-	maps.DeleteFunc(s.refusals, func(pid int, _ refusal) bool { return !meant[pid] })
+	s.dropRefusals(meant)
+	s.ends.trim(meant, now)
 	maps.DeleteFunc(s.changed, func(pid int, _ bool) bool { return !meant[pid] })
 	return s.grows || len(s.numbered) > 0
+}
+
+// dropRefusals forgets the refused processes that are not meant any more.
+func (s *source) dropRefusals(meant map[int]bool) {
+	for pid := range s.refusals {
+		if !meant[pid] {
+			delete(s.refusals, pid)
+			s.ends.leave(pid)
+		}
+	}
 }
 
 // awaits reports whether a process given by pid has only begun and may still
@@ -208,9 +219,7 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 	for _, one := range gone {
 		one.writers.close()
 		delete(s.subjects, one.process.PID)
-		if s.ends != nil {
-			s.ends.awaited[one.process.PID] = true
-		}
+		s.ends.leave(one.process.PID)
 		if s.tracer != nil {
 			s.tracer.forget(one.process.PID)
 		}

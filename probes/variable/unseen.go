@@ -2,7 +2,9 @@ package variable
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -15,11 +17,16 @@ import (
 // between two refreshes; such processes are counted.
 type ends struct {
 	source  probes.Source
-	awaited map[int]bool // former subjects whose end event is still to come
+	awaited map[int]bool      // processes that are not observed or refused any more, and whose end event is still to come
+	over    map[int]time.Time // when end events came, of processes that may still be found for a moment
 
 	mu   sync.Mutex
 	pids []int  // pids that have ended, in order
 	lost uint64 // lost end events
+}
+
+func newEnds() *ends {
+	return &ends{awaited: map[int]bool{}, over: map[int]time.Time{}}
 }
 
 // watchEnds starts observing ends; it returns nil where the kernel does not
@@ -28,7 +35,7 @@ func watchEnds(ctx context.Context, target plan.Target) *ends {
 	spec := &plan.Acquire{Stream: sched.ThreadEnd, Target: target, Out: types.Schema{Time: -1, Fields: []types.Field{
 		{Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint},
 	}}}
-	e := &ends{awaited: map[int]bool{}}
+	e := newEnds()
 	var err error
 	if e.source, err = sched.New().Prepare(ctx, spec); err != nil {
 		return nil
@@ -85,8 +92,37 @@ func (e *ends) takeEnded() (pids []int, lost uint64) {
 // endsLost is the cause counted for lost end events.
 const endsLost = "lost ends of threads, perhaps of processes that were never observed"
 
+// leave awaits the end event of a process, unless that has come.
+func (e *ends) leave(pid int) {
+	if e == nil {
+		return
+	}
+	if _, came := e.over[pid]; !came {
+		e.awaited[pid] = true
+	}
+}
+
+// isOver reports whether the end event of a process has come.
+func (e *ends) isOver(pid int) bool {
+	if e == nil {
+		return false
+	}
+	_, came := e.over[pid]
+	return came
+}
+
+// trim drops the processes that are not found any more. A process that is still found after some
+// time has not ended: another of its threads has called execve, which ends the first one.
+func (e *ends) trim(found map[int]bool, now time.Time) {
+	if e == nil {
+		return
+	}
+	maps.DeleteFunc(e.over, func(pid int, since time.Time) bool { return !found[pid] || now.Sub(since) > retry })
+}
+
 // countUnseen counts the processes that have ended without being observed or
-// refused. It runs before forget.
+// refused. It runs before forget. The event of an end comes before the process cannot be found any
+// more (kernel/exit.c, do_exit), or after it.
 func (s *source) countUnseen(sink probes.Sink) {
 	if s.ends == nil {
 		return
@@ -95,12 +131,16 @@ func (s *source) countUnseen(sink probes.Sink) {
 	if lost > 0 {
 		sink.Lost(endsLost, lost)
 	}
+	now := time.Now()
 	for _, pid := range pids {
-		_, isRefused := s.refusals[pid]
-		if s.subjects[pid] == nil && !isRefused && !s.ends.awaited[pid] {
+		if s.ends.awaited[pid] {
+			delete(s.ends.awaited, pid)
+			continue
+		}
+		if _, isRefused := s.refusals[pid]; s.subjects[pid] == nil && !isRefused {
 			sink.Count(passed, 1)
 		}
-		delete(s.ends.awaited, pid)
+		s.ends.over[pid] = now
 	}
 }
 
