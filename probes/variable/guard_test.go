@@ -129,6 +129,7 @@ func TestGuard(t *testing.T) {
 	_ = other.Process.Kill()
 	_ = other.Wait()
 	testenv.Until(t, "nothing traces it", func() bool { return field("TracerPid") == "0" })
+	_ = unix.Kill(pid, unix.SIGCONT) // gdb may have been killed while it stopped it
 	if g, err = guardOf(pid); err != nil {
 		t.Fatal(err)
 	}
