@@ -1,7 +1,6 @@
 package debugregister
 
 import (
-	"encoding/binary"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -9,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is the word that is written.
+// watched is the word that is written, with what the watchpoint has counted.
 var watched uint64
 
-// attempts is how many writes are made: the report of one may be lost (see Virtual).
-const attempts = 3
+// attempts is how many writes are made: the last one tells of those before it, and the report of one
+// may be lost (see Virtual).
+const attempts = 4
 
 // Fire reports whether a watchpoint on this thread counts writes to its memory. The kernel makes them:
 // if it is not told which watchpoint an exception in its own code was for, it goes on (exc_debug_kernel
@@ -35,16 +35,10 @@ var Fire = sync.OnceValue(func() bool {
 		return true
 	}
 	defer unix.Close(fd)
-	var count [8]byte
-	written := unsafe.Slice((*byte)(unsafe.Pointer(&watched)), 8)
-	for i := range attempts + 1 { // each writes the count so far
-		to := written
-		if i == attempts {
-			to = count[:]
-		}
-		if n, err := unix.Read(fd, to); err != nil || n != len(to) {
+	for range attempts { // each writes how many traps there were so far
+		if n, err := unix.Read(fd, unsafe.Slice((*byte)(unsafe.Pointer(&watched)), 8)); err != nil || n != 8 {
 			return true
 		}
 	}
-	return binary.NativeEndian.Uint64(count[:]) > 0
+	return watched > 0
 })

@@ -157,7 +157,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 			sink.Count(replaced, 1)
 			s.changed[p.PID] = true
 		}
-		if s.subjects[p.PID] == nil && !s.ends.isOver(p.PID) {
+		if s.subjects[p.PID] == nil {
 			s.observe(p, now, sink)
 		} else if s.watcher != nil {
 			s.watcher.guard(p.PID) // a launcher or a debugger may have let go
@@ -273,6 +273,9 @@ func (s *source) includes(p process.Process) bool {
 // transient. A process that appeared since, by a fork or an exec, may have
 // written already, which is counted.
 func (s *source) observe(p process.Process, now time.Time, sink probes.Sink) {
+	if s.ends.isOver(p.PID) {
+		return
+	}
 	last, isRefused := s.refusals[p.PID]
 	isRefused = isRefused && last.image.runs(p.PID)
 	if isRefused && (last.final || now.Before(last.again)) {

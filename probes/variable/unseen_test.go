@@ -1,8 +1,13 @@
 package variable
 
 import (
+	"os"
 	"testing"
 	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/debugfiles"
+	"endoscope/probes/process"
 )
 
 // Processes whose end events were lost may have been missed, which is counted.
@@ -56,10 +61,18 @@ func TestEndsAndWhatIsFound(t *testing.T) {
 			t.Errorf("%s: counted %d times, want %d; left %v %v", of.name, got.lost[passed], of.want, s.ends.awaited, s.ends.over)
 		}
 	}
-	s := &source{ends: newEnds()}
-	s.ends.over[7] = now
-	s.ends.trim(map[int]bool{7: true}, now.Add(2*retry))
-	if s.ends.isOver(7) {
+	self, _ := process.Lookup(os.Getpid())
+	s := &source{ends: newEnds(), refusals: map[int]refusal{}, names: []string{"nonsense"}, layouts: newLayouts(debugfiles.Known(plan.Settings{}))}
+	s.ends.over[self.PID] = now
+	got := &record{lost: map[string]uint64{}}
+	if s.observe(self, now, got); len(got.lost) != 0 {
+		t.Errorf("a process that is over is not passed by: %v", got.lost)
+	}
+	s.ends.trim(map[int]bool{self.PID: true}, now.Add(2*retry))
+	if s.ends.isOver(self.PID) {
 		t.Error("a process whose first thread was replaced by execve is not observed again")
+	}
+	if s.observe(self, now, got); got.lost[refused] != 1 {
+		t.Errorf("it is passed by, though it has no such variable: %v", got.lost)
 	}
 }
