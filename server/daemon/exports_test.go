@@ -460,9 +460,9 @@ func TestPrometheusHasEstimates(t *testing.T) {
 		return nil
 	})
 	// An estimate has an upper bound when there were enough slices. Of a redis that has little of a
-	// busy machine, 1 % pays for one in ten seconds.
+	// busy machine, 1 % pays for one in ten seconds. Calls of GET take more than a tenth of it.
 	x.run(t, "DROP EXPORT redis")
-	x.run(t, export+" WITHIN OVERHEAD 5%")
+	x.run(t, export+" WITHIN OVERHEAD 20%")
 	checkDashboard(t, p, true, 3)
 	// Estimates have no place in a histogram, nor in a join: the export is exact, and says so.
 	for what, of := range map[string]string{
