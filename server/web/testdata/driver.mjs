@@ -8,11 +8,14 @@ const { chromium } = require('playwright-core');
 const browser = await chromium.launch({ executablePath: process.argv[3], args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 const pages = {};
 
+// patience is that of package testenv, ms: the machine may be busy.
+const patience = 3 * 60 * 1000;
+
 // open opens a page in a profile of its own. Its errors are kept.
 async function open(name, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(60000);
+  page.setDefaultTimeout(patience);
   page.trouble = [];
   page.on('pageerror', (e) => page.trouble.push(e.message));
   page.on('console', (m) => { if (m.type() === 'error' && !/the server responded with a status of 4/.test(m.text())) page.trouble.push(m.text()); });
@@ -33,10 +36,14 @@ async function enter(name, url, options) {
 async function run(page, text, rows = 1) {
   await page.fill('#editor', text);
   await page.click('#run');
-  await page.waitForFunction(([text, rows]) => {
-    const p = document.querySelector('#results > section:not([hidden])');
-    return p && p.panel.result.statement === text && p.panel.result.length >= rows;
-  }, [text, rows]);
+  try {
+    await page.waitForFunction(([text, rows]) => {
+      const p = document.querySelector('#results > section:not([hidden])');
+      return p && p.panel.result.statement === text && p.panel.result.length >= rows;
+    }, [text, rows]);
+  } catch (e) {
+    throw new Error(e.message + '\nThe page has:\n' + await page.innerText('body'));
+  }
 }
 
 const Body = Object.getPrototypeOf(async () => {}).constructor;
