@@ -5,10 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
 
@@ -30,23 +30,29 @@ type target struct {
 	lines *bufio.Scanner
 }
 
-// run starts a program, which answers when it is ready. It ends with the test.
+// run starts a program, which answers when it is ready. It ends with the test. A query may guard it,
+// as it may guard any program but a child that something else in this process waits for.
 func run(t testing.TB, name string) *target {
 	t.Helper()
-	cmd := exec.Command(name)
-	in, err := cmd.StdinPipe()
+	stdin, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, stdout, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	c, err := process.Launch([]string{name}, stdin, stdout, os.Stderr, nil)
+	stdin.Close()
+	stdout.Close()
+	if err == nil {
+		err = c.Release()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGKILL); io.Copy(io.Discard, out); cmd.Wait() })
-	r := &target{cmd.Process.Pid, in, bufio.NewScanner(out)}
+	t.Cleanup(func() { c.Kill(); <-c.Wait(); in.Close(); out.Close() })
+	r := &target{c.PID(), in, bufio.NewScanner(out)}
 	r.answer(t)
 	return r
 }
