@@ -49,7 +49,7 @@ func TestReducerTakesOver(t *testing.T) {
 			}
 			w.check(last, a, false)
 			last = a
-		case <-time.After(20 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("no answer")
 		}
 	}

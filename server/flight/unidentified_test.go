@@ -27,9 +27,9 @@ func open(t *testing.T, addr string) net.Conn {
 // closed waits until the server has closed a connection.
 func closed(t *testing.T, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = c.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("the connection is open after a minute")
+		t.Fatal("the connection is open after three minutes")
 	}
 }
 
