@@ -57,6 +57,10 @@ func TestElementsOfLocals(t *testing.T) {
 // a value: for elements of local variables, and for what is behind pointers,
 // which gdb watches together with the pointers.
 func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
+	reported(t, pointersAndElementsAsDebuggerSeesThem)
+}
+
+func pointersAndElementsAsDebuggerSeesThem(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	gdb := testenv.NeedProgram(t, "gdb")
 	elements := testenv.CompileC(t, "testdata/elements.c", "-O0", "-g")

@@ -101,9 +101,17 @@ func (r *record) Push(b *batch.Batch) {
 
 func (r *record) Partial(b *batch.Batch)       { b.Release() }
 func (r *record) Watermark(int64)              {}
-func (r *record) Lost(cause string, n uint64)  { r.mu.Lock(); r.lost[cause] += n; r.mu.Unlock() }
 func (r *record) Count(cause string, n uint64) { r.Lost(cause, n) }
 func (r *record) End(err error)                { r.err = err; close(r.ended) }
+
+func (r *record) Lost(cause string, n uint64) {
+	if cause == withheld || cause == trapped {
+		unreported.Add(int64(n))
+	}
+	r.mu.Lock()
+	r.lost[cause] += n
+	r.mu.Unlock()
+}
 
 // has reports whether a cause was counted or lost.
 func (r *record) has(cause string) bool {
@@ -154,6 +162,7 @@ func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Stop() }) // where the test ends before it stops the source
 	return got, func() {
 		t.Helper()
 		if err := s.Stop(); err != nil {

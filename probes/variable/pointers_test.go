@@ -13,7 +13,7 @@ import (
 // follow starts a source whose watchpoints follow pointers. tell makes the
 // target execute commands one by one; one that ends with ! changes a pointer on
 // the path, and tell then waits until the watchpoints have moved.
-func follow(t *testing.T, r *target, names ...string) (got *record, tell func(commands ...string), stop func()) {
+func follow(t testing.TB, r *target, names ...string) (got *record, tell func(commands ...string), stop func()) {
 	t.Helper()
 	got, end := observe(t, asked(r.pid, 0, names...))
 	got.normal = []string{moved, unsure} // Go's runtime may create threads at any time
@@ -56,7 +56,9 @@ func written(rows []map[string]string) string {
 // Variables behind pointers are watched where the pointers lead at the moment,
 // in all threads; a change of a pointer is a write, by its writer, of what it
 // leads to.
-func TestWritesBehindPointers(t *testing.T) {
+func TestWritesBehindPointers(t *testing.T) { reported(t, writesBehindPointers) }
+
+func writesBehindPointers(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/pointers.c", "-x", "c++", "-O1", "-g", "-pthread")
@@ -133,7 +135,9 @@ func TestSamplesBehindPointers(t *testing.T) {
 
 // While a pointer changes concurrently with writes behind it, each row has a
 // value that was there, and the last row has the final value.
-func TestPointersThatChangeAllTheTime(t *testing.T) {
+func TestPointersThatChangeAllTheTime(t *testing.T) { reported(t, pointersThatChangeAllTheTime) }
+
+func pointersThatChangeAllTheTime(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "head->id"))

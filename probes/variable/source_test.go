@@ -19,7 +19,7 @@ import (
 )
 
 // byHand prepares a source whose goroutine is the test.
-func byHand(t *testing.T, spec *plan.Acquire) (*source, *record) {
+func byHand(t testing.TB, spec *plan.Acquire) (*source, *record) {
 	t.Helper()
 	made, err := New().Prepare(context.Background(), spec)
 	if err != nil {
@@ -92,7 +92,9 @@ func TestExecute(t *testing.T) {
 }
 
 // Writes by a program executed later are rows too.
-func TestWritesAfterExecute(t *testing.T) {
+func TestWritesAfterExecute(t *testing.T) { reported(t, writesAfterExecute) }
+
+func writesAfterExecute(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	r := run(t, program)
@@ -116,7 +118,9 @@ func TestWritesAfterExecute(t *testing.T) {
 
 // Writes of a new process are rows, and it is counted that its first ones may
 // be missing.
-func TestWritesOfNewcomers(t *testing.T) {
+func TestWritesOfNewcomers(t *testing.T) { reported(t, writesOfNewcomers) }
+
+func writesOfNewcomers(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	first := run(t, program)
@@ -174,7 +178,9 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 
 // All writes of a process that has ended are delivered, however late its end is seen, and an end by
 // SIGTRAP is counted.
-func TestLastWrites(t *testing.T) {
+func TestLastWrites(t *testing.T) { reported(t, lastWrites) }
+
+func lastWrites(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	path := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTRAP} {
@@ -203,7 +209,9 @@ func TestLastWrites(t *testing.T) {
 
 // A write whose variable is unknown by now is counted, and the kernel keeps
 // nothing of a process that is not watched any more.
-func TestLetGo(t *testing.T) {
+func TestLetGo(t *testing.T) { reported(t, letGo) }
+
+func letGo(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
 	s, got := byHand(t, asked(r.pid, 0, "total", "shade"))
@@ -237,7 +245,9 @@ func TestLetGo(t *testing.T) {
 }
 
 // Processes that end before a refresh are counted; others that end are not.
-func TestWritesOfProcessesThatEndAtOnce(t *testing.T) {
+func TestWritesOfProcessesThatEndAtOnce(t *testing.T) { reported(t, writesOfProcessesThatEndAtOnce) }
+
+func writesOfProcessesThatEndAtOnce(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	program := testenv.CompileCText(t, `
 #include <stdio.h>

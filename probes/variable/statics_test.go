@@ -15,7 +15,7 @@ import (
 // compileStatics builds testdata/statics.c as units main.c, a/unit.c and
 // b/unit.c, the latter by a name without its directory, as a recursive make
 // does.
-func compileStatics(t *testing.T, flags ...string) string {
+func compileStatics(t testing.TB, flags ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/statics.c")
 	if err != nil {
@@ -46,7 +46,9 @@ func compileStatics(t *testing.T, flags ...string) string {
 }
 
 // The file name selects among static variables of one name.
-func TestStaticsOfFiles(t *testing.T) {
+func TestStaticsOfFiles(t *testing.T) { reported(t, staticsOfFiles) }
+
+func staticsOfFiles(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	for _, flags := range [][]string{{"-O1", "-g"}, {"-O2", "-gdwarf-4"}, {"-O1", "-g", "-flto"}} {
 		r := run(t, compileStatics(t, flags...))
@@ -67,7 +69,9 @@ func TestStaticsOfFiles(t *testing.T) {
 }
 
 // Without the file they are refused; the error lists the name of each.
-func TestStaticsOfOneName(t *testing.T) {
+func TestStaticsOfOneName(t *testing.T) { reported(t, staticsOfOneName) }
+
+func staticsOfOneName(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r, bare := run(t, compileStatics(t, "-O1", "-g")), run(t, compileStatics(t, "-O1"))
 	for _, c := range []struct {

@@ -13,7 +13,9 @@ import (
 
 // Texts are read as they are at the write, or at the sample: std::string inside
 // and outside the object, Go strings, and C strings behind a pointer.
-func TestTexts(t *testing.T) {
+func TestTexts(t *testing.T) { reported(t, texts) }
+
+func texts(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/texts.c", "-O1", "-g")
 	cpp := testenv.CompileC(t, "testdata/locals.cc", "-O1", "-g")
@@ -46,7 +48,9 @@ func TestTexts(t *testing.T) {
 
 // A text longer than the limit is counted, sampled and watched alike; so is an
 // unreadable one. A complete one is not.
-func TestLongTexts(t *testing.T) {
+func TestLongTexts(t *testing.T) { reported(t, longTexts) }
+
+func longTexts(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileCText(t, `
 #include <stdio.h>
@@ -96,7 +100,7 @@ int main(void) {
 
 // lossy starts a source whose losses are examined, and stops it once there are
 // n rows; if n is 0, the returned function stops it.
-func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
+func lossy(t testing.TB, spec *plan.Acquire, n int) (got *record, stop func()) {
 	t.Helper()
 	s, err := New().Prepare(context.Background(), spec)
 	if err != nil {
@@ -106,6 +110,7 @@ func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Stop() })
 	stop = func() {
 		s.Stop()
 		<-got.ended

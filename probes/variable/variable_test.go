@@ -17,7 +17,9 @@ import (
 
 // Every write of a program is a row, with the new value and the function that
 // wrote, in each of its threads, also those created later, and in no child.
-func TestEveryWriteIsARow(t *testing.T) {
+func TestEveryWriteIsARow(t *testing.T) { reported(t, everyWriteIsARow) }
+
+func everyWriteIsARow(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
@@ -115,7 +117,9 @@ func TestSamples(t *testing.T) {
 
 // The last writer is known although the process has ended before the ring is
 // read.
-func TestWriterOfProcessThatHasEnded(t *testing.T) {
+func TestWriterOfProcessThatHasEnded(t *testing.T) { reported(t, writerOfProcessThatHasEnded) }
+
+func writerOfProcessThatHasEnded(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileCText(t, `
 #include <stdio.h>
@@ -134,7 +138,9 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 1; i <= 
 }
 
 // A function that was compiled into its caller is the writer, where the debug information says so.
-func TestWriterThatIsInlined(t *testing.T) {
+func TestWriterThatIsInlined(t *testing.T) { reported(t, writerThatIsInlined) }
+
+func writerThatIsInlined(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	const text = `
 #include <stdio.h>
@@ -155,7 +161,9 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); finish(2); getchar();
 }
 
 // Without debug information integers are found by the symbol table.
-func TestSymbols(t *testing.T) {
+func TestSymbols(t *testing.T) { reported(t, symbols) }
+
+func symbols(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "total"))
@@ -201,7 +209,9 @@ func TestRefusals(t *testing.T) {
 
 // Variables of a library that a process loads later are observed from then on;
 // until then a notice names the library, and what may be meant.
-func TestLibraryLoadedLater(t *testing.T) {
+func TestLibraryLoadedLater(t *testing.T) { reported(t, libraryLoadedLater) }
+
+func libraryLoadedLater(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	library := testenv.CompileCText(t, "volatile long total; void add(long n) { total += n; }", "-O1", "-g", "-shared", "-fPIC")
 	folder := t.TempDir()
@@ -266,7 +276,9 @@ int main(int argc, char **argv) {
 
 // When all watchpoints are in use a query says so; when they are released the
 // next query gets them, and the program's threads are not affected.
-func TestAllTaken(t *testing.T) {
+func TestAllTaken(t *testing.T) { reported(t, allTaken) }
+
+func allTaken(t testing.TB) {
 	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "total", "shade", "ratio", "hidden"))
