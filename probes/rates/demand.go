@@ -20,10 +20,11 @@ const (
 )
 
 // schedule is the run time and the wait time of a thread, in ns:
-// /proc/PID/task/TID/schedstat.
+// /proc/PID/task/TID/schedstat. The kernel adds a wait when it ends.
 type schedule struct {
 	ran, waited int64
-	runnable    bool // it runs, or waits for a processor
+	runnable    bool   // it runs, or waits for a processor
+	slept       string // how often it has waited for something else, of a runnable thread
 }
 
 // schedules returns the schedules of all threads of processes, nil if they are
@@ -51,7 +52,12 @@ func schedules(pids []int) map[string]schedule {
 			stat, _ := os.ReadFile(dir + "/" + t.Name() + "/stat")
 			// The name before the state is in parentheses, and may contain
 			// some.
-			s.runnable = strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " R")
+			if strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " R") {
+				status, _ := os.ReadFile(dir + "/" + t.Name() + "/status")
+				_, after, found := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+				s.slept, _, _ = strings.Cut(after, "\n")
+				s.runnable = found
+			}
 			out[t.Name()] = s
 		}
 	}
@@ -85,27 +91,26 @@ func (s Schedules) Since(before Schedules, took time.Duration) (used, busiest fl
 			continue // it began meanwhile
 		}
 		used += float64(a.ran-b.ran) / float64(took)
-		busy := float64(a.ran-b.ran+a.waited-b.waited) / float64(took)
-		if a == b && a.runnable {
-			busy = 1
-		}
-		busiest = max(busiest, min(1, busy))
+		busiest = max(busiest, a.since(b, took))
 	}
 	return used, busiest
 }
 
+// since returns the share of the time in which a thread ran or waited for a processor, since a
+// reading took ago. A thread that was runnable then and is now, and has not slept, was so all the
+// time: its current wait is not counted yet, and its last one may have begun earlier.
+func (s schedule) since(before schedule, took time.Duration) float64 {
+	if s.runnable && before.runnable && s.slept == before.slept {
+		return 1
+	}
+	return min(1, float64(s.ran-before.ran+s.waited-before.waited)/float64(took))
+}
+
 // demand returns how many processors were used or waited for between two
-// readings of the schedules. The scheduler counts a wait when it ends: a thread
-// may appear to want more than one processor, which is impossible, or, if it
-// waited all the time, none.
+// readings of the schedules.
 func demand(before, after map[string]schedule, took time.Duration) (processors float64) {
 	for tid, a := range after {
-		b := before[tid]
-		if a == b && a.runnable {
-			processors++
-			continue
-		}
-		processors += min(1, float64(a.ran-b.ran+a.waited-b.waited)/float64(took))
+		processors += a.since(before[tid], took)
 	}
 	return processors
 }

@@ -110,15 +110,16 @@ func TestRingGoesRound(t *testing.T) {
 // A thread wants what it had and what it waited for, one processor at most.
 func TestDemand(t *testing.T) {
 	ms := int64(time.Millisecond)
-	before := map[string]schedule{"1": {10 * ms, 100 * ms, true}, "2": {0, 0, true}, "3": {50 * ms, 0, false}, "5": {1, 1, false}, "6": {1, 1, true}}
+	before := map[string]schedule{"1": {10 * ms, 100 * ms, true, "1"}, "2": {0, 0, false, ""}, "3": {50 * ms, 0, false, ""}, "5": {1, 1, false, ""}, "6": {1, 1, true, "6"}, "7": {1, 1, true, "7"}}
 	after := map[string]schedule{
-		"1": {15 * ms, 120 * ms, true}, // 25 ms
-		"2": {30 * ms, 40 * ms, true},  // a wait that began before
-		"3": {50 * ms, 0, false},       // slept
-		"4": {10 * ms, 0, false},       // new
-		"6": {1, 1, true},              // waited all the time
+		"1": {15 * ms, 120 * ms, true, "2"}, // 25 ms
+		"2": {30 * ms, 40 * ms, true, "8"},  // a wait that began before
+		"3": {50 * ms, 0, false, ""},        // slept
+		"4": {10 * ms, 0, false, ""},        // new
+		"6": {1, 1, true, "6"},              // waited all the time
+		"7": {1, 20 * ms, true, "7"},        // waited all the time, and ran for an instant
 	}
-	if got := demand(before, after, 50*time.Millisecond); math.Abs(got-(0.5+1+0.2+1)) > 1e-9 {
+	if got := demand(before, after, 50*time.Millisecond); math.Abs(got-(0.5+1+0.2+1+1)) > 1e-9 {
 		t.Errorf("%f processors", got)
 	}
 	if got := demand(before, nil, time.Second); got != 0 {

@@ -12,6 +12,9 @@ const (
 	samplingTime = 20 * time.Millisecond
 	// maxSampling limits the time sampled while the caller does other work.
 	maxSampling = 50 * time.Millisecond
+	// fewSamples do not say how much of its time a program is in its own code: it may have had a
+	// processor for an interrupt alone.
+	fewSamples = 2
 )
 
 // Meter is the state of one estimate. Its methods are called in the order
@@ -133,7 +136,7 @@ func (m *Meter) Observe(pids []int) (Activity, error) {
 	m.pause()
 	wanted := 0.0
 	crowd := float64(busy) >= crowded*float64(len(m.sampler.rings))*float64(m.took)/float64(period)
-	if crowd || all == 0 && waits(pids) {
+	if crowd || all <= fewSamples && waits(pids) {
 		wanted = m.watchDemand(pids)
 		read()
 	}
@@ -142,7 +145,7 @@ func (m *Meter) Observe(pids []int) (Activity, error) {
 	m.held = 1
 	switch wanted = min(wanted, float64(len(m.sampler.rings))); {
 	case wanted <= a.CPUs:
-	case all == 0: // it is only known to wait
+	case all <= fewSamples: // it is only known to wait
 		a.CPUs, a.user, m.held = wanted, wanted, maxHeld
 	default:
 		m.held = wanted / a.CPUs
