@@ -450,3 +450,31 @@ func (r *resolver) standingStream(s *parser.Source, name *parser.Ident, own stri
 	out.estimated = slices.ContainsFunc(fields, func(f types.Field) bool { return f.Bound != types.NoBound })
 	return out, nil
 }
+
+// star expands * and alias.*.
+func (r *resolver) star(out *selected, it *parser.SelectItem) error {
+	in := out.ctx.in
+	if it.Qualifier != nil && it.Qualifier.Name == "args" && in.hasArguments() && !slices.Contains(in.names, "args") {
+		return r.starredArguments(it.Qualifier.Pos())
+	}
+	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
+		return r.hintf(it.Qualifier.Pos(), plan.DidYouMean(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)
+	}
+	for i, f := range in.fields()[:in.visible] {
+		if isValue(f.Name) {
+			continue
+		}
+		if it.Qualifier != nil && len(in.names) > 1 && f.Qualifier != it.Qualifier.Name {
+			continue // of another joined source
+		}
+		var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
+		if out.ctx.agg != nil {
+			var err error
+			if x, err = out.ctx.agg.column(x, f.Name, it.Pos()); err != nil {
+				return err
+			}
+		}
+		out.exprs, out.names = append(out.exprs, x), append(out.names, f.Name)
+	}
+	return nil
+}

@@ -200,34 +200,6 @@ func untypedNull(x plan.Expr) plan.Expr {
 	return x
 }
 
-// star expands * and alias.*.
-func (r *resolver) star(out *selected, it *parser.SelectItem) error {
-	in := out.ctx.in
-	if it.Qualifier != nil && it.Qualifier.Name == "args" && in.hasArguments() && !slices.Contains(in.names, "args") {
-		return r.starredArguments(it.Qualifier.Pos())
-	}
-	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
-		return r.hintf(it.Qualifier.Pos(), plan.DidYouMean(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)
-	}
-	for i, f := range in.fields()[:in.visible] {
-		if isValue(f.Name) {
-			continue
-		}
-		if it.Qualifier != nil && len(in.names) > 1 && f.Qualifier != it.Qualifier.Name {
-			continue // of another joined source
-		}
-		var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
-		if out.ctx.agg != nil {
-			var err error
-			if x, err = out.ctx.agg.column(x, f.Name, it.Pos()); err != nil {
-				return err
-			}
-		}
-		out.exprs, out.names = append(out.exprs, x), append(out.names, f.Name)
-	}
-	return nil
-}
-
 // checkEmit rejects EMIT clauses without effect.
 func (r *resolver) checkEmit(q *parser.Query, s *selected) error {
 	switch {
