@@ -41,26 +41,11 @@ func (p *Provider) attachThreadEnd(s *source, in *program.Installation) error {
 // landmarks, which are probed one by one. If pid is not 0, it attaches only probes
 // restricted to that process.
 func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmarks, pid int) error {
-	type group struct {
-		module  *selection.Module
-		pid     int
-		returns calls.Returns
-	}
-	var order []group
-	members := map[group][]int{}
+	var which []int
 	for k, w := range s.resolution.Functions[from:] {
-		i := from + k
-		if w.Refused || w.Module.Written || !s.part.has(i) { // refused or overwritten at an earlier attachment
-			continue
+		if i := from + k; s.part.has(i) && (pid == 0 || w.Scope.PID == pid) {
+			which = append(which, i)
 		}
-		if pid != 0 && w.Scope.PID != pid {
-			continue
-		}
-		g := group{w.Module, w.Scope.PID, w.Returns}
-		if members[g] == nil {
-			order = append(order, g)
-		}
-		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.Landmarks[landmarks:] {
 		if s.part != nil && s.part.sliced {
@@ -79,11 +64,11 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 		l.File = g.Module.ID
 		in.Links = append(in.Links, l)
 	}
-	for _, g := range order {
-		if err := p.lease(s, in, g.module); err != nil {
+	for _, group := range s.groups(which) {
+		if err := p.lease(s, in, s.resolution.Functions[group[0]].Module); err != nil {
 			return err
 		}
-		links, err := p.attachMost(s, in, members[g])
+		links, err := p.attachMost(s, in, group)
 		if err != nil {
 			return err
 		}
@@ -91,6 +76,31 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 		in.Links = append(links, in.Links...)
 	}
 	return nil
+}
+
+// groups divides functions by what a link is for: a module, a restricted process and a way of
+// observing returns. Functions refused or overwritten at an earlier attachment are left out.
+func (s *source) groups(which []int) (groups [][]int) {
+	type link struct {
+		module  *selection.Module
+		pid     int
+		returns calls.Returns
+	}
+	at := map[link]int{}
+	for _, i := range which {
+		w := &s.resolution.Functions[i]
+		if w.Refused || w.Module.Written {
+			continue
+		}
+		l := link{w.Module, w.Scope.PID, w.Returns}
+		k, known := at[l]
+		if !known {
+			k = len(groups)
+			at[l], groups = k, append(groups, nil)
+		}
+		groups[k] = append(groups[k], i)
+	}
+	return groups
 }
 
 // maxRefused is how many functions of one module the kernel may refuse before the query

@@ -336,30 +336,12 @@ func (s *source) attachSome(which []int) (links []*attach.Link, err error) {
 	if in == nil || s.stopped {
 		return nil, errStopped
 	}
-	type group struct {
-		module  *selection.Module
-		pid     int
-		returns calls.Returns
-	}
-	var order []group
-	members := map[group][]int{}
-	for _, i := range which {
-		w := &s.resolution.Functions[i]
-		if w.Refused || w.Module.Written {
-			continue
-		}
-		g := group{w.Module, w.Scope.PID, w.Returns}
-		if members[g] == nil {
-			order = append(order, g)
-		}
-		members[g] = append(members[g], i)
-	}
-	for _, g := range order {
-		if err := p.lease(s, in, g.module); err != nil {
+	for _, group := range s.groups(which) {
+		if err := p.lease(s, in, s.resolution.Functions[group[0]].Module); err != nil {
 			attach.CloseAll(links)
 			return nil, err
 		}
-		more, err := p.attachMost(s, in, members[g])
+		more, err := p.attachMost(s, in, group)
 		if err != nil {
 			attach.CloseAll(links)
 			return nil, err

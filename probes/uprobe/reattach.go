@@ -46,16 +46,26 @@ func (p *Provider) unfollow() {
 // executed is called when a non-leader thread has called exec.
 func (p *Provider) executed(e execution) {
 	p.mu.Lock()
-	var concerned []*source
+	concerned := p.activeSources(func(s *source) bool { return slices.Contains(s.restricted(), e.pid) })
+	p.mu.Unlock()
+	doAll(concerned, func(s *source) { s.renew(e) })
+}
+
+// activeSources returns the active sources that are concerned. The caller holds Provider.mu.
+func (p *Provider) activeSources(concerned func(*source) bool) (list []*source) {
 	for s := range p.active {
-		if slices.Contains(s.restricted(), e.pid) {
-			concerned = append(concerned, s)
+		if concerned(s) {
+			list = append(list, s)
 		}
 	}
-	p.mu.Unlock()
+	return list
+}
+
+// doAll calls f for all sources at once, and waits.
+func doAll(list []*source, f func(*source)) {
 	var each sync.WaitGroup
-	for _, s := range concerned {
-		each.Go(func() { s.renew(e) })
+	for _, s := range list {
+		each.Go(func() { f(s) })
 	}
 	each.Wait()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,18 +107,9 @@ var errWritten = errors.New("it was written to after its functions were looked u
 func (p *Provider) overwritten(id process.FileID) {
 	p.mu.Lock()
 	p.overwrites[id]++
-	var concerned []*source
-	for s := range p.active {
-		if s.probes(id) {
-			concerned = append(concerned, s)
-		}
-	}
+	concerned := p.activeSources(func(s *source) bool { return s.probes(id) })
 	p.mu.Unlock()
-	var each sync.WaitGroup
-	for _, s := range concerned {
-		each.Go(func() { s.abandon(id) })
-	}
-	each.Wait()
+	doAll(concerned, func(s *source) { s.abandon(id) })
 }
 
 // countOverwrites returns how often modules were opened for writing while they were
