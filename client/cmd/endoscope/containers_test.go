@@ -235,10 +235,18 @@ func newPodman(c *containment) *podman {
 	c.t.Cleanup(func() {
 		p.run("rm", "-fa", "-t", "0")
 		p.run("rmi", "-fa")
-		// The storage was mounted onto itself.
-		for _, dir := range []string{"storage/overlay", "storage"} {
-			_ = unix.Unmount(filepath.Join(c.dir, dir), unix.MNT_DETACH)
-		}
+		// conmon runs a command of its own after each container, that may still run. Commands
+		// mount the storage onto itself.
+		testenv.UntilNil(c.t, "Podman has ended and its storage is removed", func() error {
+			if pids, _ := exec.Command("pgrep", "-f", p.dir).Output(); len(pids) > 0 {
+				return fmt.Errorf("processes %q", pids)
+			}
+			for _, dir := range []string{"storage/overlay", "storage"} {
+				for unix.Unmount(filepath.Join(p.dir, dir), unix.MNT_DETACH) == nil {
+				}
+			}
+			return os.RemoveAll(p.dir)
+		})
 	})
 	tar := filepath.Join(c.dir, "image.tar")
 	testenv.Output(c.t, "tar", "-C", filepath.Dir(c.program), "-cf", tar, "--transform", "s,.*,contained,", filepath.Base(c.program))
