@@ -282,6 +282,19 @@ func TestAllProcessesRefused(t *testing.T) {
 	}
 }
 
+// someRows returns the rows of a query, which is run again if the target had no processor
+// for as long as it was observed.
+func someRows(t *testing.T, s wire.Session, query string) (rows [][]string) {
+	t.Helper()
+	testenv.Once(t, func() error {
+		if rows = run(t, s, query).rows; len(rows) == 0 {
+			return fmt.Errorf("%s: no rows", query)
+		}
+		return nil
+	})
+	return rows
+}
+
 // A user who may not observe everybody chooses among the programs of visible processes, and
 // has rows of these alone.
 func TestProgramsOfOneUser(t *testing.T) {
@@ -326,7 +339,7 @@ int main(void) { puts("ready"); fflush(stdout); for (;;) { work(1); usleep(1000)
 		session wire.Session
 		query   string
 	}{{alice, byPattern}, {sharing, byPattern}, {sharing, byFile}} {
-		if diff := cmp.Diff([][]string{{alices}}, run(t, c.session, c.query).rows); diff != "" {
+		if diff := cmp.Diff([][]string{{alices}}, someRows(t, c.session, c.query)); diff != "" {
 			t.Errorf("%s: %s", c.query, diff)
 		}
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -225,14 +226,17 @@ func TestOverheadIsRefused(t *testing.T) {
 	}
 
 	ask(t, s, "SET max_overhead = 1000000%")
-	a := ask(t, s, query+" FOR 200ms")
-	complete(t, a)
-	if ns := strings.Join(a.notices, "\n"); !strings.Contains(ns, "functions will be probed; ") {
-		t.Errorf("allowed, it says %q", ns)
-	}
-	if number(t, a, 0, 0) == 0 {
-		t.Error("no calls under load")
-	}
+	testenv.Once(t, func() error {
+		a := ask(t, s, query+" FOR 200ms")
+		complete(t, a)
+		if ns := strings.Join(a.notices, "\n"); !strings.Contains(ns, "functions will be probed; ") {
+			t.Errorf("allowed, it says %q", ns)
+		}
+		if number(t, a, 0, 0) == 0 {
+			return errors.New("no calls under load")
+		}
+		return nil
+	})
 	// Few functions are what it was made for.
 	ask(t, s, "SET max_overhead = 0.01%")
 	complete(t, ask(t, s, query+" WHERE function_name IN (call, processCommand) FOR 50ms"))

@@ -16,8 +16,8 @@ import (
 // A query that would go on ends with the rows it has, and says so.
 func TestTimeoutEndsQueries(t *testing.T) {
 	ws := newShop(t).session(nil)
-	run(t, ws, "SET statement_timeout = 300ms")
-	const note = "ended by statement_timeout (300ms): these are the rows until then"
+	run(t, ws, "SET statement_timeout = 1s")
+	const note = "ended by statement_timeout (1s): these are the rows until then"
 	for _, statement := range []string{
 		"SELECT used FROM SAMPLE(memory_usage, 10ms)",
 		"SELECT COUNT(*) FROM SAMPLE(memory_usage, 10ms)",

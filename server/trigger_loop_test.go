@@ -132,7 +132,7 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 // and no more.
 func TestLoopThroughSysIsBounded(t *testing.T) {
 	s, _ := loopSession(t)
-	ctx := t.Context()
+	ctx, began := t.Context(), time.Now()
 	for _, text := range []string{
 		"CREATE TRIGGER t ON SAMPLE(sys.triggers, 50ms) WHEN activations >= 0 BEGIN SELECT n FROM series(3); NOTIFY 'x' END",
 		"CREATE TRIGGER q ON SAMPLE(sys.queries, 50ms) WHEN query_id > 0 BEGIN SELECT COUNT(*) FROM SAMPLE(cpu_usage, 10ms) FOR 1s END",
@@ -141,7 +141,6 @@ func TestLoopThroughSysIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	began := time.Now()
 	time.Sleep(600 * time.Millisecond) // in which a loop without bounds would have grown
 	// There are two triggers; and queries: two of triggers, and one of each action.
 	for name, rows := range map[string]int64{"t": 2, "q": 4} {
