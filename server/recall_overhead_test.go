@@ -69,11 +69,11 @@ func TestRecallWithinOverhead(t *testing.T) {
 	}
 	serve(0) // it is ready
 	s := newSession(t, wire.Options{PID: cmd.Process.Pid})
-	created := run(t, s, `CREATE TRIGGER slow ON function_duration WHEN function_name = 'handle' AND duration > 50ms AND arg0 < 0
+	testenv.Until(t, "it is found out that tick costs too much", func() bool { // not while the target has no processor
+		created := run(t, s, `CREATE OR REPLACE TRIGGER slow ON function_duration WHEN function_name = 'handle' AND duration > 50ms AND arg0 < 0
 BEGIN RECALL function_call WHERE function_name IN (handle, plan, parse, tick) LAST 1h WITHIN OVERHEAD 2% END`)
-	if notices := strings.Join(created.notices, "\n"); !strings.Contains(notices, "RECALL leaves out what would cost more than the overhead: tick") {
-		t.Errorf("notices: %s", notices)
-	}
+		return strings.Contains(strings.Join(created.notices, "\n"), "RECALL leaves out what would cost more than the overhead: tick")
+	})
 	serve(3)
 	serve(-2)
 	for range 5 { // parse costs a multiple of what is allowed

@@ -158,7 +158,7 @@ func TestValuesThatComeLate(t *testing.T) {
 			complete(t, got)
 			said := read(t, witness)
 			if len(said.rows) != 1 || said.rows[0][1] != "0" {
-				t.Fatalf("calls, and calls that did not wait: %v", said.rows)
+				t.Fatalf("calls, and calls that did not wait: %v, %+v", said.rows, said.summary)
 			}
 			if err := w.cmd.Wait(); err != nil {
 				t.Errorf("the program ended with %v", err)
