@@ -20,11 +20,16 @@ volatile long total;
 __attribute__((noinline)) long plug_run(long n) { total += n; return n; }
 `
 
-const gapCause = "calls in libplug.so from its mapping until it was probed, a gap of "
+const (
+	gapCause = "calls in libplug.so from its mapping until it was probed, a gap of "
+	// crowdedCause is lost where the tests got no processor while programs mapped libraries.
+	crowdedCause = "calls in libraries, perhaps: the kernel had no room to report all mappings"
+)
 
 // A library that a program loads, calls and unloads repeatedly is probed, although it
 // may be unmapped at any time it is examined. Calls before that are a gap, which is
-// reported; calls after it are rows.
+// reported; calls after it are rows. Where the gap begins is not known if the kernel could
+// not report all mappings.
 func TestLibraryThatLeaves(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, prelude+`
@@ -72,10 +77,14 @@ int main(int argc, char **argv) {
 			if len(got.rows) < 50 {
 				t.Errorf("%d rows, but 50 calls were made when the library had been probed", len(got.rows))
 			}
-			if !hasLost(got, gapCause) || missing == 0 {
+			crowded := hasLost(got, crowdedCause)
+			if !hasLost(got, gapCause) && !crowded || missing == 0 {
 				t.Fatalf("%d of %d calls are missing, lost %v", missing, n, got.lost)
 			}
 			for cause, times := range got.lost {
+				if crowded && (cause == crowdedCause || strings.HasPrefix(cause, gapCause)) {
+					continue
+				}
 				if strings.HasPrefix(cause, "libplug.so was loaded and is not probed") {
 					continue // it was being loaded or unloaded at the time
 				}
