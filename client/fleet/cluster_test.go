@@ -292,11 +292,11 @@ func testFailures(t *testing.T, reducers int) {
 	})
 	c.startHost(0)
 	killed[0] = true
-	testenv.Until(t, "all hosts are counted", func() bool {
+	testenv.Until(t, "all hosts are counted, and answer", func() bool {
 		last = covered.newest(answers)
-		covered.check(last)
+		answered := covered.check(last)
 		for i := range hosts {
-			if last[c.key(i, c.starts[i])] == 0 {
+			if last[c.key(i, c.starts[i])] == 0 || !answered[i] {
 				return false
 			}
 		}

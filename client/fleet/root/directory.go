@@ -20,6 +20,8 @@ type directory struct {
 	trust bus.Trust
 	mu    sync.Mutex
 	hosts map[string]*host
+	heard time.Time    // when the last heartbeat arrived
+	since time.Time    // when the first arrived after a time without any
 	stop  func() error // ends the watch of descriptions
 }
 
@@ -136,9 +138,27 @@ func (d *directory) beat(data []byte, at time.Time) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := time.Now()
+	d.since, d.heard = d.reached(now), now
 	if h := d.of(b.Host); at.After(h.heard) {
 		h.last, h.heard = b, at
 	}
+}
+
+// reachedSince returns since when the bus has been reached from here, as the heartbeats of all hosts
+// and reducers show; now: it is not reached.
+func (d *directory) reachedSince(now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reached(now)
+}
+
+// reached is reachedSince. The caller holds d.mu.
+func (d *directory) reached(now time.Time) time.Time {
+	if now.Sub(d.heard) > 2*bus.LeaseEvery {
+		return now
+	}
+	return d.since
 }
 
 // list returns copies of all hosts, by name.

@@ -323,6 +323,13 @@ func (p *published) stop() {
 	}
 }
 
+// ends notes that all hosts were asked to end: those that are silent are not waited for.
+func (p *published) ends() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ending = true
+}
+
 // lease sends a lease.
 func (p *published) lease(l bus.Lease) {
 	if p.part != nil {
@@ -366,7 +373,9 @@ func (p *published) lead() {
 				p.mu.Unlock()
 				p.lease(bus.Lease{Ending: ending})
 				p.expect(now)
-				p.fallBack(now)
+				if p.fallBack(now); ending {
+					p.local.ends()
+				}
 			}
 			p.acknowledge(now)
 			p.finish(now)
@@ -416,23 +425,40 @@ func (p *published) acknowledge(now time.Time) {
 	}
 }
 
+// abandons reports whether a host that is silent is not waited for. If the bus cannot be reached from
+// here, all hosts are silent, and go on: they may be heard again as long as they have a lease. ended:
+// other hosts have ended. The caller holds p.mu.
+func (p *published) abandons(r *hostResult, ended bool, now time.Time) bool {
+	silent := now.Sub(r.heard)
+	switch {
+	case p.ending, silent > bus.LeaseLength:
+		return silent > silentFor
+	case ended:
+		return min(silent, now.Sub(p.e.hosts.reachedSince(now))) > silentFor
+	}
+	return false
+}
+
 // finish ends the result when only silent hosts are left, and asks hosts that began again
-// to end when the others have.
+// to end when the others have. One that declines the query has not ended.
 func (p *published) finish(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.settled || p.over || len(p.queue) > 0 || p.keeps != nil {
 		return
 	}
-	again := false
+	again, ended := false, false
+	for _, a := range p.hosts {
+		ended = ended || a.last != nil && a.last.ended() && a.last.first != nil && a.last.first.Kind == bus.ItemBegin
+	}
 	for _, a := range p.hosts {
 		switch r := a.last; {
 		case a.shard != nil && (r == nil || !r.ended()): // if no reducer goes on, this root does
 			return
 		case r == nil && now.Sub(a.since) < joining && time.Since(p.lastHeard(a)) < silentFor:
 			return
-		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
-		case r.again && p.leads():
+		case r == nil, r.ended(), p.abandons(r, ended, now):
+		case r.again && ended && p.leads():
 			again = true
 		default:
 			return

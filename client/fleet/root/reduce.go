@@ -53,8 +53,9 @@ type lease struct {
 // reducing is a query that names this reducer.
 type reducing struct {
 	bus.Query
-	until time.Time // when its lease ends
-	of    map[int]*merger
+	until  time.Time // when its lease ends
+	ending bool      // all hosts were asked to end
+	of     map[int]*merger
 }
 
 // merger is a reduction that runs.
@@ -267,6 +268,12 @@ func (r *reducer) lease(id string, message []byte) {
 	}
 	if q.until = time.Now().Add(bus.LeaseLength); l.Over {
 		r.end(q)
+		return
+	}
+	if q.ending = q.ending || l.Ending; q.ending {
+		for _, x := range q.of {
+			x.p.ends()
+		}
 	}
 }
 
@@ -367,7 +374,9 @@ func (r *reducer) begin(ctx context.Context, q *reducing, shard int) *merger {
 			_ = r.e.nc.Publish(bus.ResultSubject(q.ID, name), sealed)
 		}
 	})
-	r.feeds[shard].add(x.p)
+	if r.feeds[shard].add(x.p); q.ending {
+		x.p.ends()
+	}
 	running, stop := context.WithCancel(ctx)
 	q.of[shard] = &merger{reduction: x, stop: stop, told: lease{shard: -1}}
 	go x.run(running)

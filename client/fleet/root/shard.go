@@ -308,6 +308,16 @@ func (l *localReductions) control(to string, c *bus.Control) bool {
 	return r != nil
 }
 
+// ends notes that all hosts were asked to end.
+func (l *localReductions) ends() {
+	if l == nil {
+		return
+	}
+	for _, r := range l.of {
+		r.p.ends()
+	}
+}
+
 // endLocal ends the root's own reductions.
 func (p *published) endLocal() {
 	if p.local == nil {

@@ -1,0 +1,127 @@
+package fleet_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+)
+
+// The result of a query goes on if the root, or all reducers, cannot reach the bus for longer than a
+// host may be silent: all hosts are silent then, but none of them has ended.
+func TestBusIsAwayForSomeTime(t *testing.T) {
+	testenv.Long(t)
+	const hosts, shards = 4, 2
+	for _, from := range []string{"root", "reducers"} {
+		t.Run("from the "+from, func(t *testing.T) {
+			t.Parallel()
+			b := startBus(t)
+			w := b.witnesses(t, hosts)
+			c := &cable{bus: b}
+			at := bus.Address{Server: c}
+			var s wire.Session
+			if from == "root" {
+				s = (&fleetBus{b.Server, at}).dial(t, hosts)
+			} else {
+				b.reduceAt(t, "r0", shards, at)
+				b.reduceAt(t, "r1", shards, at)
+				s, _ = b.dialReduced(t, hosts, 2, shards)
+			}
+			r, err := s.Execute(t.Context(), witnessedQuery)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			answers := answersOf(t, r)
+			last := totals{}
+			newest := func() {
+				t.Helper()
+				for {
+					select {
+					case now, ok := <-answers:
+						if !ok {
+							t.Fatalf("the result has ended: %q", r.Summary().Notes)
+						}
+						w.check(last, now, false)
+						last = now
+					default:
+						return
+					}
+				}
+			}
+			testenv.Until(t, "all hosts are counted", func() bool {
+				newest()
+				return len(last) == hosts
+			})
+			c.set(true)
+			testenv.Until(t, "all hosts are silent", func() bool {
+				newest()
+				return strings.HasPrefix(r.Summary().Notes[0], "0 of 4 hosts, 4 silent")
+			})
+			c.set(false)
+			stale := last
+			testenv.Until(t, "all hosts are counted again", func() bool {
+				newest()
+				for host, n := range stale {
+					if last[host] <= n {
+						return false
+					}
+				}
+				return slices.Contains(r.Summary().Notes, "4 of 4 hosts")
+			})
+			r.Stop()
+			for now := range answers {
+				w.check(last, now, false)
+				last = now
+			}
+			w.check(last, last, true)
+			if notes := r.Summary().Notes; !slices.Contains(notes, "4 of 4 hosts") {
+				t.Errorf("at the end the footer is %q", notes)
+			}
+		})
+	}
+}
+
+// A query goes on if all its hosts are restarted, as when their version changes: none has ended.
+func TestAllHostsAreRestarted(t *testing.T) {
+	testenv.Long(t)
+	b := startBus(t)
+	const hosts = 2
+	w := b.witnesses(t, hosts)
+	r, err := b.dial(t, hosts).Execute(t.Context(), witnessedQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	answers := answersOf(t, r)
+	last := totals{}
+	counted := func(what string, from int, more totals) {
+		t.Helper()
+		testenv.Until(t, what, func() bool {
+			var ok bool
+			if last, ok = <-answers; !ok {
+				t.Fatalf("the result has ended: %q", r.Summary().Notes)
+			}
+			for i := range int64(hosts) {
+				if last[int64(from)+i] <= more[int64(from)+i] {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	counted("all hosts are counted", 0, nil)
+	for i := range hosts {
+		w.leave[i]()
+		b.join(t, bus.Host{Name: fmt.Sprint("h", i)}, w.engine(hosts+i))
+	}
+	counted("all hosts are counted since they were restarted", hosts, nil)
+	for began := time.Now(); time.Since(began) < 3*bus.LeaseEvery; { // they would be asked to end with a lease
+		counted("their counts grow", hosts, last)
+	}
+}
