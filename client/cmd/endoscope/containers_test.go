@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -328,7 +330,9 @@ func TestContainerWithoutRuntime(t *testing.T) {
 	c := newContainment(t)
 	unshare := testenv.NeedProgram(t, "unshare")
 	testenv.CopyFile(t, c.program, filepath.Join(c.dir, "contained"))
-	id := strings.Repeat("0123456789abcdef", 4)
+	var random [32]byte
+	_, _ = rand.Read(random[:])
+	id := hex.EncodeToString(random[:]) // one that another run of this test has not left
 	group := c.group("endoscope-" + id + ".scope")
 	start := func(name string, in string) *exec.Cmd {
 		t.Helper()
