@@ -119,6 +119,7 @@ func TestGuard(t *testing.T) {
 	testenv.Until(t, "nothing traces it", func() bool { return field("TracerPid") == "0" })
 	tell("l", "4200 5")
 	other := exec.Command("gdb", "-q", "-batch", "-p", fmt.Sprint(pid), "-ex", "shell sleep 1000")
+	other.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // its shell ends with it
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestGuard(t *testing.T) {
 	if _, err := guardOf(pid); err == nil {
 		t.Error("a process that gdb traces has a guard")
 	}
-	_ = other.Process.Kill()
+	_ = unix.Kill(-other.Process.Pid, unix.SIGKILL)
 	_ = other.Wait()
 	testenv.Until(t, "nothing traces it", func() bool { return field("TracerPid") == "0" })
 	_ = unix.Kill(pid, unix.SIGCONT) // gdb may have been killed while it stopped it
