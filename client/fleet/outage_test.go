@@ -74,15 +74,7 @@ func TestBusIsAwayForSomeTime(t *testing.T) {
 				}
 				return slices.Contains(r.Summary().Notes, "4 of 4 hosts")
 			})
-			r.Stop()
-			for now := range answers {
-				w.check(last, now, false)
-				last = now
-			}
-			w.check(last, last, true)
-			if notes := r.Summary().Notes; !slices.Contains(notes, "4 of 4 hosts") {
-				t.Errorf("at the end the footer is %q", notes)
-			}
+			w.end(r, answers, last)
 		})
 	}
 }

@@ -121,6 +121,20 @@ func answersOf(t testing.TB, r wire.Result) <-chan totals {
 	return out
 }
 
+// end ends a result, and checks the answers that are left: the last one has all hosts.
+func (w *witnesses) end(r wire.Result, answers <-chan totals, last totals) {
+	w.Helper()
+	r.Stop()
+	for a := range answers {
+		w.check(last, a, false)
+		last = a
+	}
+	w.check(last, last, true)
+	if notes := r.Summary().Notes; !slices.Contains(notes, fmt.Sprintf("%d of %[1]d hosts", w.n)) {
+		w.Errorf("at the end the footer is %q", notes)
+	}
+}
+
 // check checks that an answer has nothing that its hosts have not given, and not less than the
 // one before. complete: it has the last total of each host.
 func (w *witnesses) check(last, now totals, complete bool) {
