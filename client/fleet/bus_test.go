@@ -117,8 +117,8 @@ func (b *fleetBus) disturb(t *testing.T) {
 		for i := 2; i <= n; i++ {
 			tokens, subject = fmt.Sprintf("%s.{{wildcard(%d)}}", tokens, i), subject+".*"
 		}
-		// What is missing to 100 % is lost.
-		err := b.GlobalAccount().AddWeightedMappings(subject, natsd.NewMapDest(of+tokens, 60), natsd.NewMapDest("relayed."+of+tokens, 20))
+		err := b.GlobalAccount().AddWeightedMappings(subject,
+			natsd.NewMapDest(of+tokens, 60), natsd.NewMapDest("relayed."+of+tokens, 20), natsd.NewMapDest("lost."+of+tokens, 20))
 		if err != nil {
 			t.Fatal(err)
 		}

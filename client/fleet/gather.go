@@ -45,6 +45,7 @@ type gathered struct {
 	from      Published    // nil: hosts that are connected
 	notices   notices
 	separate  bool // results of hosts are not combined, nor their notices
+	all       bool // no more hosts are awaited; only the reader accesses it
 
 	mu    sync.Mutex
 	err   error
@@ -359,6 +360,16 @@ func (g *gathered) waitsFor(p *part) bool {
 		g.note("%s has sent nothing for %v: %s", p.name, g.s.limits.patience, how)
 	}
 	return waits
+}
+
+// awaits reports whether hosts that have not answered may soon: rows that follow what is returned
+// meanwhile would be late.
+func (g *gathered) awaits() bool {
+	if g.from != nil && !g.all {
+		_, awaited := g.from.Expected()
+		g.all = awaited == 0
+	}
+	return g.from != nil && !g.all
 }
 
 func (g *gathered) Next(ctx context.Context) (wire.Event, error) {

@@ -39,6 +39,9 @@ func (o *ordered) accept(_ context.Context, x hostEvent) error {
 
 // settle moves the rows that are next in order from the hosts' queues to out.
 func (o *ordered) settle(context.Context) error {
+	if !o.over && o.pending <= mostPending && o.awaits() {
+		return nil
+	}
 	within, _ := o.s.clocks.within()
 	for len(o.out) == 0 {
 		first, at := (*part)(nil), int64(math.MaxInt64)

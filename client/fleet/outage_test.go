@@ -117,3 +117,30 @@ func TestAllHostsAreRestarted(t *testing.T) {
 		counted("their counts grow", hosts, last)
 	}
 }
+
+// A host that is away when the user ends the query gives its last total when it is back.
+func TestHostIsAwayAtTheEnd(t *testing.T) {
+	testenv.Long(t)
+	b := startBus(t)
+	const hosts = 2
+	w := b.witnesses(t, hosts)
+	c := &cable{bus: b}
+	w.leave[0]()
+	(&fleetBus{b.Server, bus.Address{Server: c}}).join(t, bus.Host{Name: "h0"}, w.engine(0))
+	r, err := b.dial(t, hosts).Execute(t.Context(), witnessedQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	answers := answersOf(t, r)
+	last := totals{}
+	testenv.Until(t, "all hosts are counted", func() bool {
+		last = <-answers
+		return len(last) == hosts
+	})
+	c.set(true)
+	r.Stop()
+	testenv.Until(t, "h0 is silent", func() bool { return strings.HasPrefix(r.Summary().Notes[0], "1 of 2 hosts, 1 silent: h0 ") })
+	c.set(false)
+	w.end(r, answers, last)
+}

@@ -19,6 +19,9 @@ type Published interface {
 	Shard(name string) []string
 	// Answer returns a host's result, once it has accepted the statement.
 	Answer(ctx context.Context, host string) (wire.Result, error)
+	// Expected returns how many hosts are expected, and how many of them have not answered yet though
+	// they may soon.
+	Expected() (hosts, awaited int)
 	// Settle is called when Answer is no longer called.
 	Settle()
 	// Joined returns the results of hosts that begin after Settle, or again. It is closed when there are no more.

@@ -168,8 +168,11 @@ func (r *rounds) settle(ctx context.Context) error {
 			}
 		}
 	}
-	if all > 0 && waiting == 0 {
-		until = math.MinInt64 // all remaining hosts are silent: their progress is unknown
+	switch {
+	case all > 0 && waiting == 0: // all remaining hosts are silent: their progress is unknown
+		until = math.MinInt64
+	case !r.over && r.awaits():
+		until, r.slowest = math.MinInt64, nil
 	}
 	for len(r.open) > 0 {
 		w := r.open[0]

@@ -129,8 +129,8 @@ func (s *sessions) settle(ctx context.Context) error {
 			until = min(until, p.mark-p.mark%s.gap()-int64(s.s.clocks.ahead(p.member)))
 		}
 	}
-	if all > 0 && waiting == 0 {
-		until = math.MinInt64 // all remaining hosts are silent: their progress is unknown
+	if all > 0 && waiting == 0 || !s.over && s.awaits() {
+		until = math.MinInt64 // all remaining hosts are silent, or are not known: so is their progress
 	}
 	ended := s.ended(until)
 	if len(ended) == 0 && s.held > mostPending {

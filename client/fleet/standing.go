@@ -17,14 +17,6 @@ import (
 	"endoscope/server/wire"
 )
 
-// Expecting is a Published whose hosts change.
-type Expecting interface {
-	Published
-	// Expected returns how many hosts execute the query, and how many of them have not
-	// answered yet though they may soon.
-	Expected() (hosts, awaited int)
-}
-
 // Standing is the result of a standing query: windows, which have revisions while hosts may
 // be late. Its columns are those of the query with the end of the window, the number of the
 // revision, and whether that is final (package standing).
@@ -64,7 +56,7 @@ type period struct {
 const revisedEvery = 500 * time.Millisecond
 
 // Keep combines the results of a published standing query. from is what was stored of them.
-func Keep(ctx context.Context, stmt parser.Statement, p Expecting, lateness time.Duration, from *wire.StandingStored) (*Standing, error) {
+func Keep(ctx context.Context, stmt parser.Statement, p Published, lateness time.Duration, from *wire.StandingStored) (*Standing, error) {
 	r, err := Collect(ctx, stmt, p)
 	if err != nil {
 		return nil, err
@@ -180,7 +172,7 @@ func (s *Standing) settle(ctx context.Context) error {
 	}
 	s.due = false
 	s.prune()
-	expected, awaited := s.from.(Expecting).Expected()
+	expected, awaited := s.from.Expected()
 	until, past := s.progress()
 	if awaited > 0 && s.held <= mostPending {
 		return nil // what they have kept may be of the windows that are open

@@ -39,8 +39,12 @@ type Command interface {
 	End() error     // ends it, whether released or not
 }
 
-// silence is the time without messages after which a server counts as gone.
-const silence = 5 * time.Second
+// A server without messages for silence is asked whether it is there. If it does not answer within
+// answering, it counts as gone: its machine, or this one, may be overloaded.
+const (
+	silence   = 5 * time.Second
+	answering = 15 * time.Second
+)
 
 // maxMessage is the maximum size of a received message: a dictionary, or a record.
 const maxMessage = 256 << 20
@@ -82,7 +86,7 @@ func Dial(addr string, o Options) (*Engine, error) {
 	}
 	e := &Engine{target: target, addr: addr, local: local, plain: o.TLS == nil && !socket, tls: o.TLS, launch: o.Launch, opts: append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silence, Timeout: silence, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silence, Timeout: answering, PermitWithoutStream: true}),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}, o.Dial...)}

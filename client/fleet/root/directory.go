@@ -21,7 +21,7 @@ type directory struct {
 	mu    sync.Mutex
 	hosts map[string]*host
 	heard time.Time    // when the last heartbeat arrived
-	since time.Time    // when the first arrived after a time without any
+	again time.Time    // when the first arrived after a time without any; zero: there was none
 	stop  func() error // ends the watch of descriptions
 }
 
@@ -31,9 +31,6 @@ type host struct {
 	last  bus.Heartbeat
 	heard time.Time // zero: never
 }
-
-// alive reports whether the host sends heartbeats.
-func (h *host) alive() bool { return time.Since(h.heard) < silentFor }
 
 // openDirectory reads the hosts of a bus, and follows their heartbeats.
 func openDirectory(ctx context.Context, nc *nats.Conn, trust bus.Trust) (*directory, error) {
@@ -139,27 +136,46 @@ func (d *directory) beat(data []byte, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	d.since, d.heard = d.reached(now), now
+	if d.deaf(now) {
+		d.again = now
+	}
+	d.heard = now
 	if h := d.of(b.Host); at.After(h.heard) {
 		h.last, h.heard = b, at
 	}
 }
 
-// reachedSince returns since when the bus has been reached from here, as the heartbeats of all hosts
-// and reducers show; now: it is not reached.
-func (d *directory) reachedSince(now time.Time) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.reached(now)
+// deaf reports whether no host has been heard for some time. The caller holds d.mu.
+func (d *directory) deaf(now time.Time) bool {
+	return !d.heard.IsZero() && now.Sub(d.heard) > 2*bus.LeaseEvery
 }
 
-// reached is reachedSince. The caller holds d.mu.
-func (d *directory) reached(now time.Time) time.Time {
-	if now.Sub(d.heard) > 2*bus.LeaseEvery {
-		return now
-	}
-	return d.since
+// silence returns how long a host has been silent that was last heard at a time. Time in which no host
+// was heard does not count, unless it is long: this process, or its way to the bus, has failed.
+func (d *directory) silence(last, now time.Time) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.silenceLocked(last, now)
 }
+
+// silenceLocked is silence. The caller holds d.mu.
+func (d *directory) silenceLocked(last, now time.Time) time.Duration {
+	if d.deaf(now) && now.Sub(d.heard) < bus.LeaseLength {
+		now = d.heard
+	}
+	if d.again.After(last) {
+		last = d.again
+	}
+	return max(0, now.Sub(last))
+}
+
+// aliveLocked is alive. The caller holds d.mu.
+func (d *directory) aliveLocked(h *host) bool {
+	return d.silenceLocked(h.heard, time.Now()) < silentFor
+}
+
+// alive reports whether a host sends heartbeats.
+func (d *directory) alive(h *host) bool { return d.silence(h.heard, time.Now()) < silentFor }
 
 // list returns copies of all hosts, by name.
 func (d *directory) list() (all []*host) {
@@ -190,7 +206,7 @@ func (d *directory) reducers(are func(*host) bool) (all []*host) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
-		if _, reducer := bus.Reducer(name); reducer && d.hosts[name].alive() && are(d.hosts[name]) {
+		if _, reducer := bus.Reducer(name); reducer && d.aliveLocked(d.hosts[name]) && are(d.hosts[name]) {
 			h := *d.hosts[name]
 			all = append(all, &h)
 		}
@@ -225,12 +241,12 @@ func (d *directory) reduction() (best *bus.Reduced) {
 	return best
 }
 
-// alive returns how many hosts send heartbeats.
-func (d *directory) alive() (n int) {
+// living returns how many hosts send heartbeats.
+func (d *directory) living() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, h := range d.hosts {
-		if _, reducer := bus.Reducer(name); !reducer && h.alive() {
+		if _, reducer := bus.Reducer(name); !reducer && d.aliveLocked(h) {
 			n++
 		}
 	}

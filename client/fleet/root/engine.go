@@ -32,7 +32,7 @@ type Engine struct {
 }
 
 // opening is how long connecting to the bus may take.
-const opening = 10 * time.Second
+const opening = 30 * time.Second
 
 // Dial connects to a bus. It creates the buckets of a new one.
 func Dial(ctx context.Context, o Options) (*Engine, error) {
@@ -106,7 +106,7 @@ func (s *session) Triggered(bool) wire.Result { return nothing{} }
 func (s *session) Info() []string {
 	info := []string{
 		fmt.Sprintf("engine: a fleet at %s", cmp.Or(s.e.nc.ConnectedUrlRedacted(), "a bus in this process")),
-		fmt.Sprintf("hosts: %d of %d", s.e.hosts.alive(), len(s.e.hosts.list())),
+		fmt.Sprintf("hosts: %d of %d", s.e.hosts.living(), len(s.e.hosts.list())),
 	}
 	if keepers := s.e.hosts.keepers(); len(keepers) > 0 {
 		var names []string
@@ -157,7 +157,7 @@ func (s *session) askOf(ctx context.Context, hosts []*host, q *bus.Question) (a 
 	err = errors.New("no host answers")
 	tried := 0
 	for _, h := range hosts {
-		if !h.alive() || tried == 3 {
+		if !s.e.hosts.alive(h) || tried == 3 {
 			continue
 		}
 		tried++
@@ -196,7 +196,7 @@ func (e *Engine) Await(ctx context.Context, hosts, reducers int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		alive, keepers := e.hosts.alive(), len(e.hosts.reducers(func(*host) bool { return true }))
+		alive, keepers := e.hosts.living(), len(e.hosts.reducers(func(*host) bool { return true }))
 		if alive >= hosts && keepers >= reducers {
 			return nil
 		}

@@ -45,7 +45,7 @@ func (d *directory) table(st *parser.Show) (wire.Result, error) {
 		if !h.heard.IsZero() {
 			row[4] = types.Value{Type: types.Duration, I: int64(time.Since(h.heard))}
 		}
-		if h.alive() {
+		if d.alive(h) {
 			row[5], row[6] = types.Int(int64(h.last.Queries)), types.Float(100*h.last.CPU)
 		}
 		t.rows = append(t.rows, row)

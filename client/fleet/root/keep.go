@@ -363,7 +363,7 @@ func (p *published) expect(now time.Time) {
 			a = newAnswers(h.Name)
 			p.hosts[h.Name] = a
 		}
-		if !h.alive() {
+		if !p.e.hosts.alive(h) {
 			a.since = now // it may have kept something when it is heard again
 		} else if a.last == nil && now.Sub(a.since) > offeredAfter && now.Sub(a.offered) > offeredEvery {
 			a.offered, offers = now, append(offers, h.Name)
@@ -391,19 +391,4 @@ func (p *published) offer(host string) {
 	if err == nil {
 		_ = p.e.nc.Publish(bus.HostSubject(host), m)
 	}
-}
-
-// Expected implements fleet.Expecting.
-func (p *published) Expected() (hosts, awaited int) {
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, a := range p.hosts {
-		hosts++
-		given := a.last != nil && a.last.first != nil && (a.last.first.Kind == bus.ItemRefused || a.last.read.Load())
-		if !given && now.Sub(a.since) < joining && now.Sub(p.e.hosts.lastHeard(a.name)) < silentFor {
-			awaited++
-		}
-	}
-	return hosts, awaited
 }

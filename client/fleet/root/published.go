@@ -58,7 +58,8 @@ type answers struct {
 	shard            *shard // what reducers send; nil: a host does
 	ahead, uncertain time.Duration
 	measured         time.Time
-	turn             int // when it is acknowledged, if there are many
+	turn             int  // when it is acknowledged, if there are many
+	mute             bool // it was silent when the query was asked to end
 }
 
 // Of more than mostAcknowledged hosts each is told in one of so many turns what was received.
@@ -68,8 +69,12 @@ const (
 )
 
 // joining is how long a result waits at least for hosts that send heartbeats and have not
-// answered: their answers may have been lost.
-const joining = 5 * time.Second
+// answered: their answers may have been lost. leaving is how long it waits for hosts that are
+// silent, when all others have ended.
+const (
+	joining = 10 * time.Second
+	leaving = 10 * time.Second
+)
 
 // unackedRows is the size of rows that all hosts together may send ahead of the reader.
 const unackedRows = 256 << 20
@@ -271,6 +276,25 @@ func (p *published) Clock(host string) (ahead, uncertain time.Duration, err erro
 	return a.ahead, a.uncertain, nil
 }
 
+// Expected implements fleet.Published.
+func (p *published) Expected() (hosts, awaited int) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.hosts {
+		given := a.last != nil && a.last.first != nil && (a.last.first.Kind == bus.ItemRefused || a.last.read.Load())
+		if !given && p.joins(a, now) {
+			awaited++
+		}
+	}
+	return len(p.hosts), awaited
+}
+
+// joins reports whether a host that has not answered may soon: it sends heartbeats. The caller holds p.mu.
+func (p *published) joins(a *answers, now time.Time) bool {
+	return now.Sub(a.since) < joining && p.silence(a, now) < leaving
+}
+
 // Settle implements fleet.Published.
 func (p *published) Settle() {
 	p.mu.Lock()
@@ -316,18 +340,31 @@ func (p *published) stop() {
 	}
 	p.mu.Lock()
 	already := p.ending
-	p.ending = true
+	p.end()
 	p.mu.Unlock()
 	if !already {
 		p.lease(bus.Lease{Ending: true})
 	}
 }
 
-// ends notes that all hosts were asked to end: those that are silent are not waited for.
+// ends notes that all hosts were asked to end.
 func (p *published) ends() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.end()
+}
+
+// end notes that all hosts are asked to end: those that are silent are not waited for. The caller holds
+// p.mu.
+func (p *published) end() {
+	if p.ending {
+		return
+	}
 	p.ending = true
+	now := time.Now()
+	for _, a := range p.hosts {
+		a.mute = a.last != nil && p.silence(a, now) > silentFor
+	}
 }
 
 // lease sends a lease.
@@ -425,16 +462,27 @@ func (p *published) acknowledge(now time.Time) {
 	}
 }
 
-// abandons reports whether a host that is silent is not waited for. If the bus cannot be reached from
-// here, all hosts are silent, and go on: they may be heard again as long as they have a lease. ended:
-// other hosts have ended. The caller holds p.mu.
-func (p *published) abandons(r *hostResult, ended bool, now time.Time) bool {
-	silent := now.Sub(r.heard)
+// silence returns how long a host has sent neither results nor heartbeats. The caller holds p.mu.
+func (p *published) silence(a *answers, now time.Time) time.Duration {
+	last := p.lastHeard(a)
+	if r := a.last; r != nil && r.heard.After(last) {
+		last = r.heard
+	}
+	return p.e.hosts.silence(last, now)
+}
+
+// abandons reports whether a host that has answered is not waited for. If the bus cannot be reached
+// from here, all hosts are silent, and go on: they may be heard again as long as they have a lease.
+// ended: other hosts have ended. The caller holds p.mu.
+func (p *published) abandons(a *answers, ended bool, now time.Time) bool {
+	unheard := now.Sub(a.last.heard) // it may send heartbeats, and not execute the query
 	switch {
-	case p.ending, silent > bus.LeaseLength:
-		return silent > silentFor
+	case unheard > bus.LeaseLength:
+		return true
+	case p.ending:
+		return a.mute || unheard > leaving
 	case ended:
-		return min(silent, now.Sub(p.e.hosts.reachedSince(now))) > silentFor
+		return p.silence(a, now) > leaving
 	}
 	return false
 }
@@ -455,9 +503,9 @@ func (p *published) finish(now time.Time) {
 		switch r := a.last; {
 		case a.shard != nil && (r == nil || !r.ended()): // if no reducer goes on, this root does
 			return
-		case r == nil && now.Sub(a.since) < joining && time.Since(p.lastHeard(a)) < silentFor:
+		case r == nil && p.joins(a, now):
 			return
-		case r == nil, r.ended(), p.abandons(r, ended, now):
+		case r == nil, r.ended(), p.abandons(a, ended, now):
 		case r.again && ended && p.leads():
 			again = true
 		default:
@@ -465,7 +513,7 @@ func (p *published) finish(now time.Time) {
 		}
 	}
 	if again {
-		p.ending = true
+		p.end()
 		return
 	}
 	p.over = true

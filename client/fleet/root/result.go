@@ -222,7 +222,7 @@ func (p *published) Answer(ctx context.Context, host string) (wire.Result, error
 	p.mu.Lock()
 	a := p.hosts[host]
 	p.mu.Unlock()
-	if since := p.lastHeard(a); time.Since(since) > silentFor {
+	if since := p.lastHeard(a); p.e.hosts.silence(since, time.Now()) > silentFor {
 		return nil, &fleet.Silence{Since: since} // it may still join
 	}
 	select {
