@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"endoscope/probes/testenv"
@@ -13,7 +14,7 @@ import (
 func TestNotesAppearAboveThePrompt(t *testing.T) {
 	x := newTerminal(t)
 	x.expect("endoscope> ")
-	x.send("CREATE TRIGGER slow ON calls WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
+	x.send("CREATE TRIGGER slow ON silent WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
 	x.expect("trigger created")
 	x.expect("endoscope> ")
 	x.send("SELECT *\r")
@@ -21,9 +22,12 @@ func TestNotesAppearAboveThePrompt(t *testing.T) {
 	x.expect("cals")
 
 	// The trigger's rows and notifications, with control characters escaped.
+	x.step()
 	x.expect(`slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}` + "\r\n")
+	x.step()
 	x.expect(`slow: disk \x1b[2J full` + "\r\n")
 	x.expect("cals")
+	x.step()
 	x.expect("slow: again\r\n")
 	x.expect("cals")
 	want := `
@@ -48,15 +52,29 @@ endoscope> SELECT *
 	x.expect("endoscope> ")
 
 	// While a statement runs, the messages appear between its rows.
-	x.send("CREATE TRIGGER slow ON calls WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
+	x.send("CREATE TRIGGER slow ON silent WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
 	x.expect("trigger created")
-	x.send("SELECT * FROM silent;\r")
+	x.send("SELECT * FROM endless;\r")
+	x.expect(" 1\r\n")
+	testenv.Until(t, "the trigger notifies", func() bool {
+		x.step()
+		x.drain()
+		return strings.Contains(x.seen.String()[x.from:], "slow: again")
+	})
 	x.expect("slow: again")
 	x.send(ctrlC)
 	x.expect("complete")
 	x.expect("endoscope> ")
 	x.send(ctrlD)
 	x.exit(0)
+}
+
+// step lets the trigger take its next step.
+func (x *terminal) step() {
+	x.t.Helper()
+	if err := x.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		x.t.Fatal(err)
+	}
 }
 
 // drain reads what has been drawn.

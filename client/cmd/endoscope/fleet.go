@@ -59,7 +59,7 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		nats.Shutdown()
 		nats.WaitForShutdown()
 	}
-	if !nats.ReadyForConnections(5 * time.Second) {
+	if !nats.ReadyForConnections(time.Minute) {
 		return fail(errors.New("the bus does not start"))
 	}
 	at := &bus.Address{Server: nats}

@@ -94,7 +94,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 		exit int // of the query; -1: killed
 		rows bool
 	}{
-		{"normal end", "FOR 500ms", func(_, _ *os.Process) error { return nil }, 0, true},
+		{"normal end", "FOR 10s", func(_, _ *os.Process) error { return nil }, 0, true},
 		{"Ctrl-C", "", func(q, _ *os.Process) error { return q.Signal(syscall.SIGINT) }, 0, true},
 		{"SIGTERM", "", func(q, _ *os.Process) error { return q.Signal(syscall.SIGTERM) }, 0, true},
 		{"kill -9", "", func(q, _ *os.Process) error { return q.Kill() }, -1, false},

@@ -64,7 +64,7 @@ func startDaemon() (addr string, stop func(), err error) {
 	if err := os.WriteFile(filepath.Join(dir, "users"), []byte(users), 0o600); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket, "--config", dir)
+	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket, "--config", dir, "--client-timeout", "5m")
 	// Signals for the client's group do not reach the daemon; it ends with the
 	// client.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

@@ -20,7 +20,8 @@
 //
 // Other statements: SHOW STREAMS, DESCRIBE stream, SET k = v, SHOW SETTINGS,
 // CREATE STREAM; and CREATE TRIGGER, whose trigger returns two rows and
-// notifies twice within two seconds. Anything else is refused.
+// notifies twice: at once, or one step at each SIGUSR1 if it is ON silent.
+// Anything else is refused.
 //
 // Closing an engine fails if a result was neither read to its end nor closed,
 // or a session was left open: nothing may stay attached.

@@ -47,7 +47,7 @@ type session struct {
 	engine   *Engine
 	o        wire.Options
 	settings []string
-	made     chan struct{} // receives a token when the trigger has been created
+	made     chan struct{} // receives a token when the trigger samples
 }
 
 // Triggered returns the rows of the trigger.
@@ -131,7 +131,7 @@ func (s *session) Execute(ctx context.Context, text string, _ ...types.Value) (w
 	case len(words) > 2 && words[0] == "CREATE" && words[1] == "STREAM":
 		return s.message("stream created"), nil
 	case len(words) > 2 && words[0] == "CREATE" && words[1] == "TRIGGER":
-		s.makeTrigger()
+		s.makeTrigger(text)
 		return s.message("trigger created"), nil
 	}
 	if b, ok := profiling(text); ok {

@@ -1,42 +1,47 @@
 package fake
 
 import (
-	"time"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 
 	"endoscope/planner/types"
 )
 
 var triggerColumns = columns("timestamp", types.Timestamp, "trigger", types.Varchar, "activation", types.Bigint, "action", types.Varchar, "row", types.Varchar)
 
-// makeTrigger creates a trigger that notifies twice after a while, and samples.
-func (s *session) makeTrigger() {
-	select {
-	case s.made <- struct{}{}:
-	default:
-	}
-	if s.o.Notify == nil {
-		return
+// makeTrigger creates a trigger that samples, and then notifies twice: at once, or one
+// step at each SIGUSR1 if it is on silent.
+func (s *session) makeTrigger(text string) {
+	steps := make(chan os.Signal, 1)
+	if strings.Contains(text, " ON silent ") {
+		signal.Notify(steps, syscall.SIGUSR1)
+	} else {
+		close(steps)
 	}
 	go func() {
-		time.Sleep(time.Second) // time for the test to type
+		<-steps
+		select {
+		case s.made <- struct{}{}:
+		default:
+		}
+		if s.o.Notify == nil {
+			return
+		}
+		<-steps
 		s.o.Notify("slow: disk \x1b[2J full")
-		time.Sleep(200 * time.Millisecond)
+		<-steps
 		s.o.Notify("slow: again")
 	}()
 }
 
-// playTrigger delivers the trigger's rows some time after its creation, and ends with
-// it.
+// playTrigger delivers the trigger's rows when it samples, and ends with it.
 func playTrigger(r *result, follow bool) error {
 	select {
 	case <-r.session.made:
 	case <-r.stopped:
 		return nil
-	case <-r.ctx.Done():
-		return r.ctx.Err()
-	}
-	select {
-	case <-time.After(800 * time.Millisecond):
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}

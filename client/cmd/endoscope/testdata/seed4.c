@@ -1,7 +1,8 @@
 /* A target for the statements of "EndoScope" (VLDB 2008), section 4.4.
  *
  * busy: f1 and f2 run for more than a second while every CPU is loaded, f3 not.
- * apart A B: foo runs for A seconds and bar for B, both from the beginning. */
+ * apart A B [F]: foo runs for A seconds and bar for B, both from the beginning. Then it
+ * waits for the file F, for minutes at most. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void rest(double seconds)
 
 void f1(void) { burn(1.3); }
 void f2(void) { burn(1.1); }
-void f3(void) { burn(0.02); }
+void f3(void) { burn(0.001); }
 void foo(double seconds) { rest(seconds); }
 void bar(double seconds) { rest(seconds); }
 
@@ -60,7 +61,11 @@ int main(int argc, char **argv)
 	}
 	while (n)
 		pthread_join(threads[--n], NULL);
-	rest(argc > 3 ? 3 : 0.8); /* while the trigger's action samples */
+	if (argc > 4)
+		for (int i = 0; i < 12000 && access(argv[4], F_OK); i++)
+			rest(0.01);
+	else
+		rest(argc > 3 ? 3 : 5); /* while the load is sampled */
 	puts("over");
 	return 0;
 }
