@@ -62,6 +62,12 @@ type reply struct {
 // read takes a result to its end.
 func read(t testing.TB, r wire.Result) reply {
 	t.Helper()
+	return readUntil(t, r, func(reply) bool { return false })
+}
+
+// readUntil is read, and stops the query as soon as it has given enough.
+func readUntil(t testing.TB, r wire.Result, enough func(reply) bool) reply {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var a reply
@@ -90,6 +96,9 @@ func read(t testing.TB, r wire.Result) reply {
 				a.rows = append(a.rows, row)
 			}
 			ev.Batch.Release()
+			if enough(a) {
+				r.Stop()
+			}
 		}
 	}
 }

@@ -103,35 +103,43 @@ ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.functi
 // TestPlansChangeWhileRunning: however often the plan changes, no pair is lost
 // and none is given twice.
 func TestPlansChangeWhileRunning(t *testing.T) {
-	changes := 0
-	switched(t, func(g *gating.Gating) {
-		g.Mu.Lock()
-		g.Enforce(1 - g.Current)
-		g.Mu.Unlock()
-		changes++
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // for which this plan runs
+	testenv.Once(t, func() error {
+		changes := 0
+		switched(t, func(g *gating.Gating) {
+			g.Mu.Lock()
+			g.Enforce(1 - g.Current)
+			g.Mu.Unlock()
+			changes++
+			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // for which this plan runs
+		})
+		if changes < 20 {
+			return fmt.Errorf("the plan changed %d times", changes)
+		}
+		return nil
 	})
-	if changes < 20 {
-		t.Errorf("the plan changed %d times", changes)
-	}
 }
 
 // TestPlanIsChosen: the query begins with everything, sees that it is needed for
-// a quarter of the time only, and changes once.
+// a quarter of the time only, and changes once. What it measures depends on the
+// pace of the program.
 func TestPlanIsChosen(t *testing.T) {
-	g := switched(t, func(g *gating.Gating) {
-		time.Sleep(130 * time.Millisecond) // in which it measures
-		g.Evaluate()
+	var g *gating.Gating
+	testenv.Once(t, func() error {
+		g = switched(t, func(g *gating.Gating) {
+			time.Sleep(130 * time.Millisecond) // in which it measures
+			g.Evaluate()
+		})
+		if len(g.Switches) != 1 || g.Switches[0].From != 0 || g.Switches[0].To != 1 || g.Switches[0].Expect >= g.Switches[0].Before {
+			return fmt.Errorf("changes of plan: %+v", g.Switches)
+		}
+		if needed := g.Links[0].Needed.Value(); needed < 0.03 || needed > 0.6 {
+			return fmt.Errorf("the gate's opener keeps it open for %.2g of the time", needed)
+		}
+		if rate := g.Inputs[g.Links[0].GatedInput].Rate.Value(); rate < 100 || rate > 3000 {
+			return fmt.Errorf("there are %.4g calls of work a second, shut out or not", rate)
+		}
+		return nil
 	})
-	if len(g.Switches) != 1 || g.Switches[0].From != 0 || g.Switches[0].To != 1 || g.Switches[0].Expect >= g.Switches[0].Before {
-		t.Errorf("changes of plan: %+v", g.Switches)
-	}
-	if needed := g.Links[0].Needed.Value(); needed < 0.03 || needed > 0.6 {
-		t.Errorf("the gate's opener keeps it open for %.2g of the time", needed)
-	}
-	if rate := g.Inputs[g.Links[0].GatedInput].Rate.Value(); rate < 100 || rate > 3000 {
-		t.Errorf("there are %.4g calls of work a second, shut out or not", rate)
-	}
 	var b strings.Builder
 	g.Explain(&b)
 	if !strings.Contains(b.String(), "from all (") || !strings.Contains(b.String(), "* left: f(a)") {

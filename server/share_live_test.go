@@ -85,6 +85,9 @@ func spansOf(t *testing.T, r wire.Result) (map[int64]span, error) {
 			for c := range ev.Batch.Cols {
 				v[c] = ev.Batch.Cols[c].Int[ev.Batch.Row(i)]
 			}
+			if v[1] == 0 {
+				continue // the target did not run meanwhile
+			}
 			s, before := spans[v[0]]
 			if v[1] != v[3]-v[2]+1 || before && v[2] != s.hi+1 {
 				wrong = errors.Join(wrong, fmt.Errorf("%d calls from %d to %d, after %+v", v[1], v[2], v[3], s))
@@ -108,9 +111,13 @@ func TestSharingIsExact(t *testing.T) {
 	s := newSession(t, wire.Options{PID: pid})
 	alone := newSession(t, wire.Options{PID: pid})
 	ask(t, alone, "SET sharing = off")
+	testenv.Once(t, func() error { return sharesExactly(t, s, alone) })
+}
 
+// sharesExactly returns an error where the machine was too busy to compare.
+func sharesExactly(t *testing.T, s, alone wire.Session) error {
 	const seekers, rounds = 10, 5
-	var seen atomic.Int32 // queries that had calls
+	var seen, lossy atomic.Int32 // queries that had calls, and that lost some
 	joined := 0
 	var all sync.WaitGroup
 	for i := range seekers {
@@ -135,7 +142,12 @@ func TestSharingIsExact(t *testing.T) {
 				if len(got) > 0 { // else the target did not run meanwhile
 					seen.Add(1)
 				}
-				if err != nil || len(sum.Losses) > 0 {
+				delayed := slices.ContainsFunc(sum.Losses, func(l wire.Loss) bool {
+					return slices.Contains([]string{"ring buffer full", "query too slow", "not read in time"}, l.Cause)
+				})
+				if delayed {
+					lossy.Add(1)
+				} else if err != nil || len(sum.Losses) > 0 {
 					t.Errorf("query %d.%d: %s: %+v, lost %v, %v", i, round, statement, got, sum.Losses, err)
 				}
 				for _, s := range got {
@@ -160,12 +172,13 @@ func TestSharingIsExact(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if n := seen.Load(); joined == 0 || n < seekers*rounds/2 {
-		t.Errorf("queries were seen to share %d times; %d had calls", joined, n)
-	}
 	if p := ask(t, s, "SHOW PROBES").rows; len(p) > 0 {
 		t.Errorf("still attached: %v", p)
 	}
+	if n := seen.Load(); joined == 0 || n < seekers*rounds/2 || lossy.Load() > 0 {
+		return fmt.Errorf("queries were seen to share %d times; %d had calls, and %d lost some", joined, n, lossy.Load())
+	}
+	return nil
 }
 
 // TestSharedTargetEnds counts the calls of a program that begins when its

@@ -33,9 +33,13 @@ int main(void) { for (;;) { step(); usleep(10000); } }`, "-O1", "-g")}, nil, nil
 		}
 	}()
 	s := newSession(t, wire.Options{PID: c.PID()})
-	a := ask(t, s, `SELECT var_name, function_name, COUNT(*) AS n, MAX(to_int) - MIN(to_int) + 1 FROM
+	const query = `SELECT var_name, function_name, COUNT(*) AS n, MAX(to_int) - MIN(to_int) + 1 FROM
 		(SELECT var_name, function_name, (var_real * CASE var_name WHEN 'load' THEN 4 ELSE 1 END)::BIGINT AS to_int FROM variable_value WHERE var_name IN ('counter', 'load'))
-		GROUP BY var_name, function_name FOR 500ms`)
+		GROUP BY var_name, function_name`
+	q := start(t, s, query)
+	testenv.Until(t, "both are written", func() bool { return acquired(t, s, query) > 60 })
+	q.Stop()
+	a := read(t, q)
 	missing := uint64(0)
 	for _, row := range a.rows {
 		n, _ := strconv.Atoi(row[2])

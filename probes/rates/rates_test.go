@@ -303,16 +303,14 @@ func TestEstimateStopsAtLimit(t *testing.T) {
 // An idle program is estimated to be idle.
 func TestIdleProgramHasNoRates(t *testing.T) {
 	p := runRatios(t)
-	var a Activity
-	for range 20 { // it prints that it is ready, and then blocks
+	testenv.UntilNil(t, "it waits", func() error { // it prints that it is ready, and then blocks
 		m := Begin()
-		a = p.observe(m)
-		m.Close()
-		if a.CPUs == 0 && len(a.Samples) == 0 {
-			return
+		defer m.Close()
+		if a := p.observe(m); a.CPUs != 0 || len(a.Samples) > 0 {
+			return fmt.Errorf("a waiting program was active: %+v", a)
 		}
-	}
-	t.Errorf("a waiting program was active: %+v", a)
+		return nil
+	})
 }
 
 // A program is not idle that waits for a processor all the time, although another one is free.

@@ -120,15 +120,12 @@ func TestEstimateOfWhatDoesNotRun(t *testing.T) {
 	}
 	r := run(t, target)
 	const idle = "120 functions will be probed; the program is idle, so that this costs nothing now"
-	n := notice(r.target())
-	for range 20 { // it prints that it is ready, and then waits
-		if n != idle {
-			n = notice(r.target())
+	testenv.UntilNil(t, "it waits", func() error { // it prints that it is ready, and then waits
+		if n := notice(r.target()); n != idle {
+			return fmt.Errorf("idle: %q", n)
 		}
-	}
-	if n != idle {
-		t.Errorf("idle: %q", n)
-	}
+		return nil
+	})
 	r.finish(success)
 }
 

@@ -37,7 +37,8 @@ func closed(t *testing.T, c net.Conn) {
 // identified one stays, however long it is silent.
 func TestUnidentifiedConnectionsAreClosed(t *testing.T) {
 	testenv.Long(t)
-	addr := serve(t, engine(t), Options{ClientTimeout: time.Second})
+	// An identified client is disconnected that does not answer within half of it.
+	addr := serve(t, engine(t), Options{ClientTimeout: 20 * time.Second})
 	identified := foreign(t, addr)
 	setting := func() string {
 		info, err := identified.Execute(t.Context(), "SHOW SETTINGS LIKE 'lateness'")
@@ -51,11 +52,11 @@ func TestUnidentifiedConnectionsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := setting()
-	closed(t, open(t, addr))
-	half := open(t, addr)
+	silent, half := open(t, addr), open(t, addr)
 	if _, err := io.WriteString(half, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
 		t.Fatal(err)
 	}
+	closed(t, silent)
 	closed(t, half) // it speaks HTTP/2, but makes no call
 	if got := setting(); got != said {
 		t.Errorf("the session of a client that was identified is another one: %s, %s", said, got)

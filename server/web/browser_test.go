@@ -141,38 +141,45 @@ func pageFlame(t *testing.T, d *desk, b *browser) {
 		All, Some     int
 		Found, Tree   string
 	}
-	b.do(t, &got, `
-		const p = await enter('flame', args[0]);
-		await run(p, "SELECT timestamp, thread_name, state, stack FROM SAMPLE(stack_sample, 20ms) FOR 3s", 300);
-		await p.waitForFunction(() => document.querySelector('#results > section').panel.result.state === 'ended');
-		const frame = (name) => p.locator('.frame').filter({ hasText: new RegExp('^' + name + '$') }).first();
-		const width = (name) => frame(name).locator('rect').evaluate((e) => Number(e.getAttribute('width')));
-		await frame('worker').waitFor();
-		const out = { Before: await width('worker') };
-		const stacks = async () => Number((await p.inputValue('.view-bar output').catch(() => '') || await p.textContent('.view-bar output')).replace(/[^0-9]/g, ''));
-		out.All = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
-		await frame('worker').click();
-		for (let i = 0; i < 100 && (out.After = await width('worker')) < 1.5 * out.Before; i++) await p.waitForTimeout(50);
-		await p.fill('.flame-view input[type=search]', 'process_job');
-		out.Found = await p.evaluate(() => document.querySelector('.flame-view .view-bar output').value);
-		await p.fill('.flame-view input[type=search]', '');
-		const line = await p.locator('.timeline').boundingBox();
-		await p.mouse.move(line.x + line.width * 0.25, line.y + 20);
-		await p.mouse.down();
-		await p.mouse.move(line.x + line.width * 0.5, line.y + 20, { steps: 4 });
-		await p.mouse.up();
-		out.Some = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
-		await p.click('[data-view=tree]');
-		out.Tree = await p.textContent('.calltree');
-		return out`, d.url())
+	testenv.Once(t, func() error { // a quarter of the time may have no stacks
+		b.do(t, &got, `
+			const p = await enter('flame', args[0]);
+			await run(p, "SELECT timestamp, thread_name, state, stack FROM SAMPLE(stack_sample, 20ms)", 300);
+			await stop(p);
+			const frame = (name) => p.locator('.frame').filter({ hasText: new RegExp('^' + name + '$') }).first();
+			const width = (name) => frame(name).locator('rect').evaluate((e) => Number(e.getAttribute('width')));
+			await frame('worker').waitFor();
+			const out = { Before: await width('worker') };
+			const stacks = async () => Number((await p.inputValue('.view-bar output').catch(() => '') || await p.textContent('.view-bar output')).replace(/[^0-9]/g, ''));
+			out.All = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
+			await frame('worker').click();
+			for (let i = 0; i < 100 && (out.After = await width('worker')) < 1.5 * out.Before; i++) await p.waitForTimeout(50);
+			await p.fill('.flame-view input[type=search]', 'process_job');
+			out.Found = await p.evaluate(() => document.querySelector('.flame-view .view-bar output').value);
+			await p.fill('.flame-view input[type=search]', '');
+			const line = await p.locator('.timeline').boundingBox();
+			await p.mouse.move(line.x + line.width * 0.25, line.y + 20);
+			await p.mouse.down();
+			await p.mouse.move(line.x + line.width * 0.5, line.y + 20, { steps: 4 });
+			await p.mouse.up();
+			out.Some = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
+			await p.click('[data-view=tree]');
+			out.Tree = await p.textContent('.calltree');
+			return out`, d.url())
+		if got.Some <= 0 || got.Some*3 > got.All*2 {
+			b.do(t, nil, "await pages.flame.context().close()")
+			return fmt.Errorf("%d stacks, %d of a quarter of the time", got.All, got.Some)
+		}
+		return nil
+	})
 	b.named(t, "flame", "a call tree")
 	b.do(t, nil, "await pages.flame.click('[data-view=flame]')")
 	b.named(t, "flame", "a flame graph")
 	if got.After < got.Before*1.5 {
 		t.Errorf("the width of worker is %v, and after a click %v", got.Before, got.After)
 	}
-	if !strings.HasSuffix(got.Found, "% have it") || got.Some <= 0 || got.Some*3 > got.All*2 {
-		t.Errorf("search %q; %d stacks, %d of a quarter of the time", got.Found, got.All, got.Some)
+	if !strings.HasSuffix(got.Found, "% have it") {
+		t.Errorf("search %q", got.Found)
 	}
 	if !strings.Contains(got.Tree, "start_thread") {
 		t.Errorf("the call tree is %q", got.Tree)
@@ -236,7 +243,9 @@ func pageCharts(t *testing.T, d *desk, b *browser) {
 	}
 	b.do(t, &got, `
 		const p = await enter('chart', args[0]);
-		await run(p, "SELECT timestamp, function_name, duration FROM function_duration WHERE function_name LIKE 'cache\\_%' FOR 2s", 20);
+		await run(p, "SELECT timestamp, function_name, duration FROM function_duration WHERE function_name LIKE 'cache\\_%'", 20);
+		await p.waitForFunction(() => new Set(document.querySelector('#results > section').panel.result.data[1]).size >= 3);
+		await stop(p);
 		await p.click('[data-view=chart]');
 		await p.waitForSelector('.legend button');
 		const chart = () => p.evaluate(() => { const c = document.querySelector('#results > section canvas').chart; return { window: c.window, got: c.got && c.got.series.map((s) => s.name), slowest: c.slowest }; });
@@ -246,8 +255,9 @@ func pageCharts(t *testing.T, d *desk, b *browser) {
 		await p.keyboard.press('ArrowRight');
 		out.Zoomed = (await chart()).window !== null;
 		out.Slowest = (await chart()).slowest;
-		await run(p, "SELECT window_start, HISTOGRAM(duration) FROM TUMBLE(function_duration, 200ms) WHERE function_name LIKE '%request%' FOR 2s", 5);
-		await p.waitForFunction(() => { const v = document.querySelector('#results > section:not([hidden])').panel.views.get('heat'); return v && v.columns.length >= 5; });
+		await run(p, "SELECT window_start, HISTOGRAM(duration) FROM TUMBLE(function_duration, 200ms) WHERE function_name LIKE '%request%'", 5);
+		await p.waitForFunction(() => { const v = document.querySelector('#results > section:not([hidden])').panel.views.get('heat'); return v && v.columns.length >= 5 && v.buckets.length >= 3; });
+		await stop(p);
 		Object.assign(out, await p.evaluate(() => { const v = document.querySelector('#results > section:not([hidden])').panel.views.get('heat'); return { Buckets: v.buckets.length, Columns: v.columns.length }; }));
 		return out`, d.url())
 	b.named(t, "chart", "a heat map")
@@ -264,8 +274,10 @@ func pageCharts(t *testing.T, d *desk, b *browser) {
 func pagePicture(t *testing.T, d *desk, b *browser) {
 	got := b.text(t, `
 		const p = await enter('picture', args[0]);
-		await run(p, "SELECT AUTOMATON(function_name) FROM function_start WHERE function_name IN (cache_put, cache_evict) GROUP BY tid FOR 1s");
+		await run(p, "SELECT AUTOMATON(function_name) FROM function_start WHERE function_name IN (cache_put, cache_evict) GROUP BY tid");
 		await p.waitForSelector('.picture svg text >> text=cache_put');
+		await p.waitForSelector('.picture svg text >> text=cache_evict');
+		await stop(p);
 		if (await p.locator('.picture [style], .picture script, .picture style').count()) throw new Error('styles or scripts');
 		return p.textContent('.picture')`, d.url())
 	b.named(t, "picture", "a picture")
@@ -613,11 +625,13 @@ int main(void) { for (;;) work(); }`, "-O1", "-fno-omit-frame-pointer")))
 	var got struct{ Cell, Frame, Title string }
 	b.do(t, &got, `
 		const p = await enter('hostile', args[0]);
-		await run(p, "SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE '<img%' GROUP BY function_name EMIT EVERY 200ms FOR 5s");
+		await run(p, "SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE '<img%' GROUP BY function_name EMIT EVERY 200ms");
 		const out = { Cell: await p.locator('.row .cell').first().textContent() };
 		await p.click('[data-view=chart]');
 		await p.waitForSelector('.legend button');
-		await run(p, "SELECT timestamp, stack FROM SAMPLE(stack_sample, 10ms) FOR 1s", 10);
+		await stop(p);
+		await run(p, "SELECT timestamp, stack FROM SAMPLE(stack_sample, 10ms)", 10);
+		await stop(p);
 		await p.waitForSelector('.frame >> text=<img');
 		await p.locator('.frame').last().hover();
 		out.Frame = await p.locator('.frame[aria-label^="<img"]').first().getAttribute('aria-label');

@@ -16,12 +16,13 @@ import (
 	"endoscope/probes/process"
 )
 
-// Timeouts of the attach protocol.
-const (
-	attachWait = 3 * time.Second // for the socket to appear
-	answerWait = 2 * time.Second // for a complete answer
-	maxAnswer  = 64 << 20
+// Timeouts of the attach protocol; tests have longer ones.
+var (
+	attachWait = 10 * time.Second // for the socket to appear, as the tools of the JDK wait
+	answerWait = 2 * time.Second  // for a complete answer
 )
+
+const maxAnswer = 64 << 20
 
 // Errors for machines that cannot be asked.
 var (

@@ -109,6 +109,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A machine may have no processor for a while.
+func init() { attachWait, answerWait = time.Minute, time.Minute }
+
 const program = `
 public class Waits {
   static void deep(int n) throws Exception { if (n > 0) deep(n - 1); else Thread.sleep(1000000); }

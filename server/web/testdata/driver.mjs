@@ -46,12 +46,18 @@ async function run(page, text, rows = 1) {
   }
 }
 
+// stop ends the query of the page.
+async function stop(page) {
+  await page.click('#stop');
+  await page.waitForFunction(() => document.querySelector('#results > section:not([hidden])').panel.result.state === 'ended');
+}
+
 const Body = Object.getPrototypeOf(async () => {}).constructor;
 for await (const line of createInterface({ input: process.stdin })) {
   const { code, args } = JSON.parse(line);
   let answer;
   try {
-    answer = { value: (await new Body('pages', 'open', 'enter', 'run', 'args', code)(pages, open, enter, run, args)) ?? null };
+    answer = { value: (await new Body('pages', 'open', 'enter', 'run', 'stop', 'args', code)(pages, open, enter, run, stop, args)) ?? null };
   } catch (e) {
     answer = { error: String(e && e.message || e) };
   }
