@@ -92,7 +92,7 @@ type connKey struct{}
 func (s *Server) Serve(l net.Listener, tls bool) error {
 	h := &http.Server{
 		Handler:           s.guard(l.Addr(), tls, s.routes()),
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: time.Minute, // browsers connect before they have a request, and do not send that again
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    mostHeader,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
