@@ -23,6 +23,9 @@ type coverageWitness struct {
 	*cluster
 	result wire.Result
 	stale  map[int]bool // hosts that were said to have answered, and had an old total
+	// checked is when it compared, and resumed when it did after a time in which this process did not run:
+	// answers are late for a while.
+	checked, resumed time.Time
 	// times is how often it compared, answered and silent how many hosts were in these states.
 	times, answered, silent int
 }
@@ -36,6 +39,11 @@ func (w *coverageWitness) check(answer totals) (answered map[int]bool) {
 		fresh, silent = freshInShards, silent-1500*time.Millisecond
 	}
 	hosts, now := w.result.Summary().Hosts, time.Now()
+	if now.Sub(w.checked) > patience {
+		w.resumed = now
+	}
+	w.checked = now
+	late := now.Sub(w.resumed) < patience
 	if len(hosts) != len(w.hosts) {
 		w.Errorf("the result has %d hosts of %d: %v", len(hosts), len(w.hosts), hosts)
 	}
@@ -53,7 +61,7 @@ func (w *coverageWitness) check(answer totals) (answered map[int]bool) {
 		if answered[i] = h.State == wire.HostAnswered; answered[i] {
 			w.answered++
 			// A host may be heard again between an answer and the look at its state.
-			if age > fresh && w.stale[i] {
+			if age > fresh && w.stale[i] && !late {
 				w.Errorf("at %s %s has answered, and counts with what it gave %v ago (%d)", now.Format(clockLayout), h.Name, age, got)
 			}
 			w.stale[i] = age > fresh
@@ -61,7 +69,7 @@ func (w *coverageWitness) check(answer totals) (answered map[int]bool) {
 		}
 		w.silent++
 		delete(w.stale, i)
-		if got != 0 && age < silent {
+		if got != 0 && age < silent && !late {
 			w.Errorf("at %s %s is %s (%s), and counts with what it gave %v ago (%d)", now.Format(clockLayout), h.Name, h.State, h.Why, age, got)
 		}
 	}

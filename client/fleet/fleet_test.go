@@ -206,7 +206,7 @@ func TestWindowsAreMerged(t *testing.T) {
 // EMIT EVERY returns the sum over all hosts, which never decreases.
 func TestTotalsAgainAndAgain(t *testing.T) {
 	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
-	r, err := s.Execute(t.Context(), "SELECT COUNT(*) AS n, COUNT(DISTINCT timestamp) AS d FROM SAMPLE(cpu_usage, 10ms) EMIT EVERY 100ms FOR 1s")
+	r, err := s.Execute(t.Context(), "SELECT COUNT(*) AS n, COUNT(DISTINCT timestamp) AS d FROM SAMPLE(cpu_usage, 10ms) EMIT EVERY 100ms")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +231,9 @@ func TestTotalsAgainAndAgain(t *testing.T) {
 			before = n
 			ev.Batch.Release()
 		}
-	}
-	if results < 2 || before < 4 {
-		t.Errorf("%d results, at last %d", results, before)
+		if results >= 5 && before >= 40 {
+			r.Stop()
+		}
 	}
 }
 
@@ -449,12 +449,12 @@ func TestLostHosts(t *testing.T) {
 	if !strings.HasSuffix(got, "\n10 0") || len(sum.Notes) != 1 || !strings.HasPrefix(sum.Notes[0], "2 of 3 hosts (nowhere: ") {
 		t.Errorf("%s, %v", got, sum.Notes)
 	}
-	r, err := s.Execute(t.Context(), "SELECT timestamp, percent_busy FROM SAMPLE(cpu_usage, 10ms) FOR 2s")
+	r, err := s.Execute(t.Context(), "SELECT timestamp, percent_busy FROM SAMPLE(cpu_usage, 10ms)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var cut sync.Once
-	rows := map[string]int{}
+	rows, lost := map[string]int{}, false
 	for {
 		ev, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
@@ -463,6 +463,7 @@ func TestLostHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		lost = lost || ev.Kind == wire.Notice && strings.HasPrefix(ev.Text, "there is lost, and the others go on: ")
 		if ev.Batch != nil {
 			rows[ev.Batch.Cols[0].Value(ev.Batch.Row(0)).S] += ev.Batch.Len()
 			ev.Batch.Release()
@@ -470,8 +471,11 @@ func TestLostHosts(t *testing.T) {
 				cut.Do(links.cut)
 			}
 		}
+		if lost && rows["here"] > rows["there"] {
+			r.Stop()
+		}
 	}
-	if sum = r.Summary(); rows["here"] <= rows["there"] || rows["there"] == 0 || !strings.Contains(strings.Join(sum.Notes, " "), "1 of 3 hosts (there: ") {
+	if sum = r.Summary(); !strings.Contains(strings.Join(sum.Notes, " "), "1 of 3 hosts (there: ") {
 		t.Errorf("rows are %v, the footer has %v", rows, sum.Notes)
 	}
 	if _, err := fleet.New([]fleet.Host{{Name: "nowhere", Engine: dial("127.0.0.1:1")}}).NewSession(t.Context(), wire.Options{}); err == nil {
