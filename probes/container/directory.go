@@ -15,6 +15,7 @@ type Directory struct {
 	asking    sync.Mutex
 	endpoints func() []Endpoint      // those whose socket exists; guarded by asking
 	open      map[EndpointID]Runtime // guarded by asking
+	failing   bool                   // a runtime did not answer last; guarded by asking
 
 	mu     sync.Mutex
 	groups map[string]*Container // by control group
@@ -25,8 +26,10 @@ type Directory struct {
 
 // Limits.
 const (
-	patience   = time.Second     // with all runtimes together
-	retryAfter = 2 * time.Second // for a container that no runtime knows
+	patience   = 5 * time.Second  // with all runtimes together, whose machine may be busy
+	impatience = time.Second      // if one of them did not answer last
+	waiting    = 10 * time.Second // of a user
+	retryAfter = 2 * time.Second  // for a container that no runtime knows
 	maxGroups  = 10_000
 )
 
@@ -46,11 +49,11 @@ func (d *Directory) SetRuntimes(endpoints func() []Endpoint) {
 }
 
 // Find returns the container of a control group. It waits for the runtimes where the container
-// is new, for a second at most.
+// is new, for a second at most if one of them has not answered, or else for five.
 func (d *Directory) Find(cgroup string) *Container {
 	d.mu.Lock()
 	c := d.groups[cgroup]
-	if c != nil && (c.ID == "" || c.Name != "" || time.Since(d.failed[c.ID]) < retryAfter) {
+	if c != nil && (c.ID == "" || c.Name != "" || d.named[c.ID] == nil && time.Since(d.failed[c.ID]) < retryAfter) {
 		d.mu.Unlock()
 		return c
 	}
@@ -86,7 +89,11 @@ func (d *Directory) lookUp(id string) *Container {
 	if c := d.told(id); c != nil { // another has asked meanwhile
 		return c
 	}
-	d.ask()
+	within := patience
+	if d.failing {
+		within = impatience
+	}
+	d.ask(within)
 	return d.told(id)
 }
 
@@ -97,8 +104,8 @@ func (d *Directory) told(id string) *Container {
 }
 
 // ask lists the containers of all runtimes. The caller holds asking.
-func (d *Directory) ask() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (d *Directory) ask(within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	named, errs := map[string]*Container{}, map[EndpointID]error{}
 	there := map[EndpointID]bool{}
@@ -125,6 +132,7 @@ func (d *Directory) ask() {
 			delete(d.open, id)
 		}
 	}
+	d.failing = len(errs) > 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.named, d.errs = named, errs
@@ -133,7 +141,7 @@ func (d *Directory) ask() {
 // All returns the containers that the runtimes know now, by their names.
 func (d *Directory) All() (all []*Container) {
 	d.asking.Lock()
-	d.ask()
+	d.ask(waiting)
 	d.asking.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()

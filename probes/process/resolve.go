@@ -117,6 +117,13 @@ func resolveContainer(t plan.Target, c plan.ContainerIs, all []Process) ([]Proce
 	if out := matching(plan.Target{Containers: []plan.ContainerIs{c}}, all); len(out) > 0 {
 		return out, nil
 	}
+	answering, failed := container.Default.Runtimes() // a look at a process waits less
+	for _, p := range all {
+		RenewContainer(p.PID)
+	}
+	if out := matching(plan.Target{Containers: []plan.ContainerIs{c}}, all); len(out) > 0 {
+		return out, nil
+	}
 	err := refuse(t, "no process runs in a container with %s", c)
 	var values []string
 	for _, p := range all {
@@ -127,7 +134,7 @@ func resolveContainer(t plan.Target, c plan.ContainerIs, all []Process) ([]Proce
 	if near := plan.Nearest(c.Value, values, 3); len(near) > 0 {
 		return nil, err.WithHint("there is %s", quoteList(near))
 	}
-	if answering, failed := container.Default.Runtimes(); len(answering) == 0 && t.Viewer.Everything() && c.Column != container.ByCgroup {
+	if len(answering) == 0 && t.Viewer.Everything() && c.Column != container.ByCgroup {
 		reason := "none has a socket here (endoscope help containers)"
 		if failed != nil {
 			reason = strings.ReplaceAll(failed.Error(), "\n", "; ")
