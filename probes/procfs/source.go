@@ -143,8 +143,14 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 			continue
 		}
 		if now := int64(passed / s.every); now > k {
-			if missed := now - max(k, giving); missed > 0 && s.gate.admits(s.clock()-int64(passed-time.Duration(now-missed)*s.every)) {
-				sink.Lost(overrun, uint64(missed))
+			missed, began := uint64(0), s.clock()-int64(passed)
+			for tick := max(k, giving); tick < now; tick++ {
+				if s.gate.admits(began + tick*int64(s.every)) {
+					missed++
+				}
+			}
+			if missed > 0 {
+				sink.Lost(overrun, missed)
 			}
 			k = now
 		}

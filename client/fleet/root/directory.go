@@ -151,7 +151,8 @@ func (d *directory) deaf(now time.Time) bool {
 }
 
 // silence returns how long a host has been silent that was last heard at a time. Time in which no host
-// was heard does not count, unless it is long: this process, or its way to the bus, has failed.
+// was heard does not count, unless it is long: this process, or its way to the bus, has failed. A host
+// that was never heard is silent.
 func (d *directory) silence(last, now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,7 +164,7 @@ func (d *directory) silenceLocked(last, now time.Time) time.Duration {
 	if d.deaf(now) && now.Sub(d.heard) < bus.LeaseLength {
 		now = d.heard
 	}
-	if d.again.After(last) {
+	if !last.IsZero() && d.again.After(last) {
 		last = d.again
 	}
 	return max(0, now.Sub(last))
