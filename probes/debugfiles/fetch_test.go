@@ -79,8 +79,7 @@ func TestFetchFails(t *testing.T) {
 	if err := os.WriteFile(text, []byte("<html>sign in</html>"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // nobody listens there
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(broken.Close)
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +101,7 @@ func TestFetchFails(t *testing.T) {
 		want  string
 	}{
 		"none":          {serve("") + "/none", maxFetched, "the server does not have it"},
-		"no server":     {closed.URL, maxFetched, "connection refused"},
+		"no server":     {closed, maxFetched, "connection refused"},
 		"broken":        {broken.URL, maxFetched, "the server says 502 Bad Gateway"},
 		"large":         {serve(file), 1000, "more than 1 KiB"},
 		"endless":       {endless.URL, 100 << 10, "it has more than 100 KiB"},
@@ -126,7 +125,7 @@ func TestFetchFails(t *testing.T) {
 			t.Errorf("%s: %v is left", name, left)
 		}
 	}
-	f := newFetcher([]string{closed.URL}, func() (string, error) { return "", errors.New("no home") }, maxFetched)
+	f := newFetcher([]string{closed}, func() (string, error) { return "", errors.New("no home") }, maxFetched)
 	if path, notice := f.Fetch(id); path != "" || notice != "no debug file is fetched: there is no directory to keep it: no home" {
 		t.Errorf("without a directory: %q, %q", path, notice)
 	}

@@ -137,11 +137,30 @@ func code(t *testing.T, path string, pid int) (got, want []byte) {
 	return nil, nil
 }
 
+// run starts the target, and returns when its code is mapped.
+func run(t *testing.T, path string) (pid int) {
+	t.Helper()
+	pid = testenv.Run(t, exec.Command(path))
+	testenv.Until(t, "its code is mapped", func() bool {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range stdbytes.Lines(maps) {
+			if stdbytes.Contains(line, []byte(path)) && stdbytes.Contains(line, []byte(" r-xp ")) {
+				return true
+			}
+		}
+		return false
+	})
+	return pid
+}
+
 // A link that the keeper made attaches and, when it is closed, detaches.
 func TestCreateAndClose(t *testing.T) {
 	testenv.NeedUprobes(t)
 	path := testenv.CompileCText(t, target, "-O1")
-	pid := testenv.Run(t, exec.Command(path))
+	pid := run(t, path)
 	l, err := link(path, pid)
 	if err != nil || l.err != nil {
 		t.Fatal(err, l.err)
@@ -178,7 +197,7 @@ func TestCreateFails(t *testing.T) {
 func TestCreateWithoutRoom(t *testing.T) {
 	testenv.NeedUprobes(t)
 	path := testenv.CompileCText(t, target, "-O1")
-	pid := testenv.Run(t, exec.Command(path))
+	pid := run(t, path)
 	Start()
 	limit := func(most uint64) {
 		t.Helper()
@@ -213,7 +232,7 @@ func TestCreateWithoutRoom(t *testing.T) {
 func TestKilled(t *testing.T) {
 	testenv.NeedUprobes(t)
 	path := testenv.CompileCText(t, target, "-O1")
-	pid := testenv.Run(t, exec.Command(path))
+	pid := run(t, path)
 	for range 10 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "KEEPER_TARGET="+path, fmt.Sprintf("KEEPER_PID=%d", pid))

@@ -29,11 +29,7 @@ func TestGroupByPIDExcludesALaterProcessWithThePID(t *testing.T) {
 
 func TestGroupByNameIncludesProcessesThatStartLater(t *testing.T) {
 	g := NewGroup(plan.Target{Processes: []string{"sleep"}}, nil)
-	c := exec.Command("sleep", "1000")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { c.Process.Kill(); c.Wait() }()
+	c := start(t, "sleep", "1000")
 	all, err := g.Candidates()
 	if err != nil {
 		t.Fatal(err)

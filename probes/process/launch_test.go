@@ -22,6 +22,7 @@ import (
 const holdEnv = "ENDOSCOPE_TEST_HOLD"
 
 func TestMain(m *testing.M) {
+	mapPages = 512 // other programs may run while this one has no processor
 	if program := os.Getenv(holdEnv); program != "" {
 		c, err := Launch([]string{program, "60"}, nil, nil, nil, nil)
 		if err != nil {

@@ -50,8 +50,8 @@ type mapRecord struct {
 }
 
 // mapPages is the size of a processor's buffer, a power of two: room for about
-// 1,000 mappings, those of some 100 programs between two reads.
-const mapPages = 32
+// 1,000 mappings, those of some 100 programs between two reads. Tests have more.
+var mapPages = 32
 
 // mapRing is one processor's event and its records.
 type mapRing struct {

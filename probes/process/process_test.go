@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
@@ -23,6 +24,11 @@ func start(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
+	})
+	// Start returns in the middle of exec, before the program has its names.
+	testenv.Until(t, program+" has its arguments", func() bool {
+		line, err := os.ReadFile(path(cmd.Process.Pid, "cmdline"))
+		return err != nil || strings.HasPrefix(string(line), program+"\x00")
 	})
 	return cmd
 }

@@ -109,9 +109,16 @@ func TestResolveRefuses(t *testing.T) {
 	<-ended
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	thread := 0 // a thread that is not a leader
-	if entries, err := os.ReadDir("/proc/self/task"); err == nil && len(entries) > 1 {
-		fmt.Sscan(entries[len(entries)-1].Name(), &thread)
+	thread := unix.Gettid()
+	if thread == os.Getpid() { // another one is no leader
+		tids, over := make(chan int), make(chan struct{})
+		defer close(over)
+		go func() {
+			runtime.LockOSThread()
+			tids <- unix.Gettid()
+			<-over
+		}()
+		thread = <-tids
 	}
 
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ func within(t testing.TB, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("10 s later still not: %s", what)
+		t.Fatalf("two minutes later still not: %s", what)
 	}
 }
 

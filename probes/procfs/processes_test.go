@@ -34,6 +34,11 @@ func start(t testing.TB, program string, args ...string) *exec.Cmd {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
+	// Start returns in the middle of exec, before the program has its names.
+	testenv.Until(t, program+" has its arguments", func() bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		return err != nil || strings.HasPrefix(string(line), cmd.Args[0]+"\x00")
+	})
 	return cmd
 }
 
@@ -198,18 +203,14 @@ func TestProcessUsageFollowsWhatTheProcessDoes(t *testing.T) {
 
 	program.say("name")
 	program.say("rest")
-	for done := clock.Now() + 3*int64(rescan); last(r, "timestamp").I <= done; {
+	testenv.UntilNil(t, "it waits again, with its new name", func() error {
 		r.batch()
-	}
-	if v := last(r, "percent_cpu"); v.F > 20 {
-		t.Errorf("percent_cpu %v of a process that waits again", v)
-	}
-	if got := last(r, "process").S; got != "renamed" {
-		t.Errorf("process %q, want its new name", got)
-	}
-	if got := last(r, "threads").I; got != threads {
-		t.Errorf("%d threads, want %d again", got, threads)
-	}
+		cpu, name, n := last(r, "percent_cpu"), last(r, "process").S, last(r, "threads").I
+		if cpu.F > 20 || name != "renamed" || n != threads {
+			return fmt.Errorf("percent_cpu %v, process %q, %d threads, want %d", cpu, name, n, threads)
+		}
+		return nil
+	})
 }
 
 func TestThreadUsage(t *testing.T) {
@@ -242,6 +243,16 @@ func TestThreadUsage(t *testing.T) {
 			return fmt.Errorf("a thread that spins uses %.1f %%, want %.1f", got, want)
 		}
 		return nil
+	})
+	testenv.Until(t, "there are some rows of the spinner", func() bool {
+		r.batch()
+		n := 0
+		for _, name := range r.column("thread_name") {
+			if name.S == "spinner" {
+				n++
+			}
+		}
+		return n >= 5
 	})
 	program.say("rest")
 	testenv.Until(t, "the spinner has ended", func() bool {
@@ -386,12 +397,15 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 				}
 				second.Process.Kill()
 				second.Wait()
-				r.batch()
-				r.batch()
-				n := len(r.column("pid"))
-				r.batch()
-				if slices.ContainsFunc(r.column("pid")[n:], func(v types.Value) bool { return v.I == int64(second.Process.Pid) }) {
-					t.Error("rows of a process that has ended")
+				ended := clock.Now()
+				for last(r, "timestamp").I <= ended {
+					r.batch()
+				}
+				at := r.column("timestamp")
+				for i, pid := range r.column("pid")[:len(at)] {
+					if at[i].I > ended && pid.I == int64(second.Process.Pid) {
+						t.Error("rows of a process that has ended")
+					}
 				}
 			})
 		}
@@ -407,7 +421,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	}
 	old := start(t, "sleep", "60")
 	pid := old.Process.Pid
-	r := acquire(t, &plan.Acquire{Stream: "process_usage", Every: 20 * time.Millisecond, Out: schemaOf(t, "process_usage", "pid", "process"),
+	r := acquire(t, &plan.Acquire{Stream: "process_usage", Every: 20 * time.Millisecond, Out: schemaOf(t, "process_usage", "timestamp", "pid"),
 		Target: plan.Target{PIDs: []int{pid}, Processes: []string{"sleep"}}})
 	r.batch()
 	old.Process.Kill()
@@ -426,11 +440,11 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	if next.Process.Pid != pid {
 		testenv.Skip(t, "the pid was not given out again")
 	}
-	n := len(r.column("pid"))
 	began := clock.Now()
 	testenv.Until(t, "processes were looked for twice", func() bool { return r.marked(began + 2*int64(rescan)) })
-	for i, v := range r.column("pid")[n:] {
-		if v.I == int64(pid) {
+	at := r.column("timestamp")
+	for i, v := range r.column("pid")[:len(at)] {
+		if at[i].I > began && v.I == int64(pid) {
 			t.Fatalf("row %d is of the process that took the pid over", i)
 		}
 	}

@@ -276,8 +276,9 @@ func burn(t *testing.T) {
 // Counting ends at a limit: an estimate above it need not be exact.
 func TestEstimateStopsAtLimit(t *testing.T) {
 	p := runRatios(t, "work")
-	for range 20 {
+	testenv.Until(t, "the program has a processor while it is observed", func() bool {
 		m := Begin()
+		defer m.Close()
 		p.observe(m)
 		// Candidates without samples follow in batches of their own.
 		p.cands[0].Samples = max(p.cands[0].Samples, 1)
@@ -285,19 +286,17 @@ func TestEstimateStopsAtLimit(t *testing.T) {
 			p.cands[i+1].Samples = 0
 		}
 		e, err := m.Estimate(p.cands, 1e-9)
-		m.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Calls[0] == 0 {
-			continue // it had no processor
+			return false
 		}
 		if !e.AtLeast || len(e.Calls) != 1 {
 			t.Errorf("beyond the limit: %+v", e)
 		}
-		return
-	}
-	testenv.Skip(t, "the program got no processor")
+		return true
+	})
 }
 
 // An idle program is estimated to be idle.

@@ -11,7 +11,7 @@ import (
 	"endoscope/probes/ringbuf"
 )
 
-const ringBytes = 1 << 20 // size of the map lives
+var ringBytes = 1 << 20 // size of the map lives; tests have a larger one
 
 // options are the constants of the programs.
 type options struct {
@@ -53,6 +53,7 @@ func load(o options) (*kernel, error) {
 			return nil, fmt.Errorf("setting %s: %w", name, err)
 		}
 	}
+	spec.Maps[bpf.LifeMapLives].MaxEntries = uint32(ringBytes)
 	k := &kernel{}
 	if k.objects, err = ebpf.NewCollection(spec); err != nil {
 		return nil, err

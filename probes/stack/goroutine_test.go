@@ -50,27 +50,25 @@ func TestGoroutines(t *testing.T) {
 			}
 			// Threads are sampled one after the other: a running goroutine may move to
 			// another thread meanwhile, and so be found twice or not at all.
-			for range 10 {
+			testenv.UntilNil(t, "each goroutine is found in its place", func() error {
 				found = map[string]int{}
 				if err := c.snapshotThreads(look); err != nil {
 					t.Fatal(err)
 				}
-				if found["spin thread RUN"] == 1 && found["spin parked RUN"] == 0 {
-					break
+				for _, want := range []string{
+					"receive main parked WAIT", "receive viaReceive parked WAIT", "choose parked WAIT", "lock parked BLOCKED", "await parked WAIT", "doze parked WAIT",
+					"(*server).serve parked IO", "receive deep main.func1 parked WAIT", "system thread IO", "spin thread RUN",
+				} {
+					if found[want] != 1 {
+						return fmt.Errorf("%q is found %d times: %v", want, found[want], found)
+					}
+					delete(found, want)
 				}
-			}
-			for _, want := range []string{
-				"receive main parked WAIT", "receive viaReceive parked WAIT", "choose parked WAIT", "lock parked BLOCKED", "await parked WAIT", "doze parked WAIT",
-				"(*server).serve parked IO", "receive deep main.func1 parked WAIT", "system thread IO", "spin thread RUN",
-			} {
-				if found[want] != 1 {
-					t.Errorf("%q is found %d times", want, found[want])
+				if len(found) > 0 {
+					return fmt.Errorf("also found: %v", found)
 				}
-				delete(found, want)
-			}
-			if len(found) > 0 {
-				t.Errorf("also found: %v", found)
-			}
+				return nil
+			})
 		})
 	}
 }

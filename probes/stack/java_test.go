@@ -115,10 +115,13 @@ func TestJavaPerfMap(t *testing.T) {
 	other := startJava(t, "Threads", javaThreads)
 	other.number(t)
 	spec.Target = plan.Target{PIDs: []int{other.pid}}
-	if prepared, err = provider.Prepare(context.Background(), spec); err != nil {
-		t.Fatal(err)
-	}
-	if err := prepared.Start(context.Background(), newRecord(), probes.Options{}); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
-		t.Errorf("error %v", err)
-	}
+	testenv.Once(t, func() error { // a machine without a processor does not answer in time
+		if prepared, err = provider.Prepare(context.Background(), spec); err != nil {
+			t.Fatal(err)
+		}
+		if err := prepared.Start(context.Background(), newRecord(), probes.Options{}); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
+			return fmt.Errorf("error %v", err)
+		}
+		return nil
+	})
 }

@@ -63,6 +63,7 @@ func TestShapes(t *testing.T) {
 			vforked := child(t, r.pid, "vforked")
 			awaitPause(t, child(t, r.pid, "forked"))
 			awaitPause(t, vforked)
+			settled(t, r.pid)
 			col := collect(t, r.pid)
 			for round := range 3 { // the first copies, the others find threads unchanged
 				checkShapes(t, snapshot(t, col))
@@ -80,6 +81,22 @@ func TestShapes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// settled waits until each thread but main has entered its system call: the program counts them
+// before.
+func settled(t *testing.T, pid int) {
+	t.Helper()
+	c := collect(t, pid)
+	testenv.UntilNil(t, "the threads are in their system calls", func() error {
+		by := byName(snapshot(t, c))
+		for _, want := range shapes[:len(shapes)-1] {
+			if got := by[want.name].syscall; got != want.syscall {
+				return fmt.Errorf("thread %s is in %q, want %q", want.name, got, want.syscall)
+			}
+		}
+		return nil
+	})
 }
 
 func checkShapes(t *testing.T, all map[int]seen) {
@@ -149,6 +166,7 @@ func TestAgainstGDB(t *testing.T) {
 	gdb := testenv.NeedProgram(t, "gdb")
 	r := run(t, testenv.CompileC(t, "testdata/shapes.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-fno-optimize-sibling-calls"))
 	r.number(t)
+	settled(t, r.pid)
 	c := collect(t, r.pid)
 	ours := map[string][]uint64{}
 	if err := c.snapshotThreads(func(o *observation) { ours[o.name] = slices.Clone(c.unwinder.pcs) }); err != nil {
@@ -229,7 +247,8 @@ func TestTakenReturns(t *testing.T) {
 	r := run(t, target, "pv")
 	r.in.Write([]byte{'\n'})
 	r.number(t)
-	child(t, r.pid, "vforked")
+	awaitPause(t, child(t, r.pid, "vforked"))
+	settled(t, r.pid)
 	c := collect(t, r.pid)
 	checkShapes(t, snapshot(t, c))
 }

@@ -34,10 +34,13 @@ func TestRelax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, of := wakings()
-	if of != fmt.Sprint(tid) {
-		t.Errorf("thread %s wakes most, not %d", of, tid)
-	}
+	before, of := 0, ""
+	testenv.Once(t, func() error { // without a processor it wakes rarely
+		if before, of = wakings(); of != fmt.Sprint(tid) {
+			return fmt.Errorf("thread %s wakes most, not %d", of, tid)
+		}
+		return nil
+	})
 	if err := relaxed(); err != nil {
 		t.Fatal(err)
 	}

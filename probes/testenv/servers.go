@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Run starts a program, which is killed with its children when the test ends,
@@ -65,17 +64,18 @@ func BusyRedis(t testing.TB) (pid int) {
 	t.Helper()
 	program, load := NeedProgram(t, "redis-server"), NeedProgram(t, "redis-benchmark")
 	own := CopyFile(t, program, filepath.Join(t.TempDir(), "redis-server"))
+	const host = "127.0.0.2" // of which no other program takes the port meanwhile
 	port := FreePort(t)
-	pid = Run(t, exec.Command(own, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(),
+	pid = Run(t, exec.Command(own, "--port", port, "--save", "", "--appendonly", "no", "--bind", host, "--dir", t.TempDir(),
 		"--hz", "500", "--active-expire-effort", "10"))
 	UntilNil(t, "redis-server listens", func() error {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		c, err := net.Dial("tcp", host+":"+port)
 		if err == nil {
 			c.Close()
 		}
 		return err
 	})
-	Run(t, exec.Command(load, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "1000000", "setex", "key:__rand_int__", "1", "value"))
+	Run(t, exec.Command(load, "-h", host, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "1000000", "setex", "key:__rand_int__", "1", "value"))
 	return pid
 }
 
@@ -125,15 +125,25 @@ func BusyPostgres(t testing.TB, pgbench ...string) (postmaster, backend int) {
 	})
 	load := append([]string{"-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000"}, pgbench...)
 	Run(t, command("pgbench", append(load, "postgres")...))
-	for range 600 { // pgbench's first connection is short
-		last := backend
-		if backend = clientOf(postmaster); backend != 0 && backend == last {
-			return postmaster, backend
+	first := 0
+	Until(t, "a backend serves pgbench", func() bool { // whose first connection is short
+		n := 0
+		if client := clientOf(postmaster); client != 0 {
+			if n = switches(client); client != backend {
+				backend, first = client, n
+			}
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	t.Fatal("pgbench has no backend")
-	return 0, 0
+		return n-first > 200
+	})
+	return postmaster, backend
+}
+
+// switches returns how often a process has waited for something.
+func switches(pid int) (n int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+	fmt.Sscan(after, &n)
+	return n
 }
 
 // PostgresData makes the folder data of a PostgreSQL server in dir, which belongs

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,6 +16,8 @@ import (
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
+
+func init() { recheck = time.Hour }
 
 // engineOf is an engine whose sessions do nothing.
 type engineOf struct {

@@ -108,6 +108,10 @@ func (r *receiver) reset() {
 	r.metrics, r.spans, r.attrs = map[string]*metricspb.Metric{}, nil, nil
 }
 
+// patient are options for machines whose processors are taken away for a while: no call waits in vain
+// for its caller, and no request is sent again.
+const patient = "hold => 10min, timeout => 10min"
+
 // listen serves gRPC at an address until stop is called.
 func (r *receiver) listen(t testing.TB, addr string) (at string, stop func()) {
 	t.Helper()
@@ -352,8 +356,8 @@ func TestOTLPReceivesCalls(t *testing.T) {
 			r.reset()
 			p := startRequests(t)
 			e := newEngine(t, server.Options{})
-			run(t, e, fmt.Sprintf("CREATE EXPORT spans TO '%s' WITH (trace_id => CASE WHEN function_name = 'serve' THEN str(arg1) END) "+spansOfRequests, url, p.pid))
-			run(t, e, fmt.Sprintf("CREATE EXPORT figures TO '%s' AS SELECT function_name, COUNT(*) AS calls, AVG(duration), HISTOGRAM(duration), HISTOGRAM(duration, 0, 2000000, 1000000) AS coarse FROM function_duration WHERE pid = %d AND function_name IN ('serve', 'work', 'leaf') GROUP BY function_name EMIT EVERY 200ms", url, p.pid))
+			run(t, e, fmt.Sprintf("CREATE EXPORT spans TO '%s' WITH (%s, trace_id => CASE WHEN function_name = 'serve' THEN str(arg1) END) "+spansOfRequests, url, patient, p.pid))
+			run(t, e, fmt.Sprintf("CREATE EXPORT figures TO '%s' WITH (timeout => 10min) AS SELECT function_name, COUNT(*) AS calls, AVG(duration), HISTOGRAM(duration), HISTOGRAM(duration, 0, 2000000, 1000000) AS coarse FROM function_duration WHERE pid = %d AND function_name IN ('serve', 'work', 'leaf') GROUP BY function_name EMIT EVERY 200ms", url, p.pid))
 			p.serve(t, 100)
 			var spans []*tracepb.Span
 			testenv.UntilNil(t, "all spans have arrived", func() error {
@@ -472,7 +476,7 @@ func TestOTLPFollowsGoroutines(t *testing.T) {
 	}
 	pid := testenv.Run(t, cmd)
 	e := newEngine(t, server.Options{})
-	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' AS SELECT function_name, arg0 AS number FROM function_duration WHERE pid = %d AND function_name IN ('main.inner', 'main.middle', 'main.outer')", addr, pid))
+	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' WITH (%s) AS SELECT function_name, arg0 AS number FROM function_duration WHERE pid = %d AND function_name IN ('main.inner', 'main.middle', 'main.outer')", addr, patient, pid))
 	fmt.Fprintln(in, "go")
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
@@ -510,7 +514,7 @@ func TestOTLPReceivesEvents(t *testing.T) {
 	addr, _ := r.listen(t, "127.0.0.1:0")
 	p := startRequests(t)
 	e := newEngine(t, server.Options{})
-	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' AS SELECT * FROM function_call WHERE pid = %d AND function_name IN ('serve', 'work', 'leaf')", addr, p.pid))
+	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' WITH (%s) AS SELECT * FROM function_call WHERE pid = %d AND function_name IN ('serve', 'work', 'leaf')", addr, patient, p.pid))
 	p.serve(t, 100)
 	want := map[string]int{}
 	for _, c := range p.calls {
@@ -538,7 +542,7 @@ func TestOTLPReceivesEvents(t *testing.T) {
 func TestOTLPReceiverIsKilled(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := newReceiver()
-	addr, stop := r.listen(t, "127.0.0.1:0")
+	addr, stop := r.listen(t, "127.0.0.2:0") // of which no other program takes a port
 	p := startRequests(t)
 	e := newEngine(t, server.Options{})
 	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' WITH (queue => 1000, timeout => 1s) "+spansOfRequests, addr, p.pid))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"endoscope/planner/plan"
@@ -70,36 +71,38 @@ func detached(t *testing.T) (*Gating, *link, *busyWhenAttached) {
 // TestCountingPass: the calls of a detached input are counted in passes, and
 // their rate refers to the time of the passes only.
 func TestCountingPass(t *testing.T) {
-	g, e, src := detached(t)
-	e.save(1e9, 2*time.Second)
-	if err := g.countIfAffordable(e); err != nil {
-		t.Fatal(err)
-	}
-	if src.passes != 1 || !e.IsDetached() || !src.attached.IsZero() {
-		t.Fatalf("%d passes; detached: %v", src.passes, e.IsDetached())
-	}
-	// The next pass is due after a while, and when enough has been saved again.
-	e.counted.at = time.Now().Add(-2 * evaluateEvery)
-	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
-		t.Fatalf("%d passes, %v", src.passes, err)
-	}
-	e.save(1e9, 2*time.Second)
-	e.counted.at = time.Now()
-	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
-		t.Fatalf("%d passes, %v", src.passes, err)
-	}
-	in := g.Inputs[0]
-	in.observe(time.Second, e)
-	if r := in.Rate.Value(); r < 900 || r > 1050 {
-		t.Errorf("a call each ms, and the rate is %v", r)
-	}
-	if r := e.countedRate(); !math.IsNaN(r) {
-		t.Errorf("nothing was counted since, and the rate is %v", r)
-	}
-	in.observe(time.Second, e)
-	if r := in.Rate.Value(); r < 900 || r > 1050 {
-		t.Errorf("without a pass the rate becomes %v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g, e, src := detached(t)
+		e.save(1e9, 2*time.Second)
+		if err := g.countIfAffordable(e); err != nil {
+			t.Fatal(err)
+		}
+		if src.passes != 1 || !e.IsDetached() || !src.attached.IsZero() {
+			t.Fatalf("%d passes; detached: %v", src.passes, e.IsDetached())
+		}
+		// The next pass is due after a while, and when enough has been saved again.
+		e.counted.at = time.Now().Add(-2 * evaluateEvery)
+		if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
+			t.Fatalf("%d passes, %v", src.passes, err)
+		}
+		e.save(1e9, 2*time.Second)
+		e.counted.at = time.Now()
+		if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
+			t.Fatalf("%d passes, %v", src.passes, err)
+		}
+		in := g.Inputs[0]
+		in.observe(time.Second, e)
+		if r := in.Rate.Value(); r < 900 || r > 1050 {
+			t.Errorf("a call each ms, and the rate is %v", r)
+		}
+		if r := e.countedRate(); !math.IsNaN(r) {
+			t.Errorf("nothing was counted since, and the rate is %v", r)
+		}
+		in.observe(time.Second, e)
+		if r := in.Rate.Value(); r < 900 || r > 1050 {
+			t.Errorf("without a pass the rate becomes %v", r)
+		}
+	})
 }
 
 // TestCountingPassesAreCheap: there are no passes if they would cost more than
@@ -137,46 +140,48 @@ func TestPassAtAnOpenGate(t *testing.T) {
 // less CPU than before, they are counted as soon as a higher cost permits it,
 // and the result is used at once.
 func TestEarlyPass(t *testing.T) {
-	g, e, src := detached(t)
-	in := g.Inputs[0]
-	for range 10 {
-		in.Rate.Observe(20_000, time.Second)
-	}
-	src.used = time.Second
-	uses := func(share float64) (early, changed bool) {
-		g.evaluations++
-		changed = in.observe(time.Second, e)
-		src.used += time.Duration(share * float64(time.Second))
-		if early = e.watch(time.Second, g.evaluations); early {
-			in.Rate.Doubt()
+	synctest.Test(t, func(t *testing.T) {
+		g, e, src := detached(t)
+		in := g.Inputs[0]
+		for range 10 {
+			in.Rate.Observe(20_000, time.Second)
 		}
-		return early, changed
-	}
-	// Its usage while it was probed is not its usage without probes.
-	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
-		if early, changed := uses(share); early || changed {
-			t.Fatalf("second %d, with %v of a CPU: early %v, changed %v", i, share, early, changed)
+		src.used = time.Second
+		uses := func(share float64) (early, changed bool) {
+			g.evaluations++
+			changed = in.observe(time.Second, e)
+			src.used += time.Duration(share * float64(time.Second))
+			if early = e.watch(time.Second, g.evaluations); early {
+				in.Rate.Doubt()
+			}
+			return early, changed
 		}
-	}
-	e.save(5e7, time.Second) // a third of the cost of a pass
-	if err := g.countIfAffordable(e); err != nil || src.passes != 0 {
-		t.Fatalf("%d passes, %v", src.passes, err)
-	}
-	if early, _ := uses(0.05); !early {
-		t.Fatal("it uses a tenth of what it did, and nothing happens")
-	}
-	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
-		t.Fatalf("%d passes, %v", src.passes, err)
-	}
-	if _, changed := uses(0.05); !changed {
-		t.Error("the pass found another rate, and that is no change")
-	}
-	if r := in.Rate.Value(); r < 900 || r > 1050 {
-		t.Errorf("a call each ms, and the rate is %v", r)
-	}
-	if e.counted.early {
-		t.Error("it hurries still")
-	}
+		// Its usage while it was probed is not its usage without probes.
+		for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
+			if early, changed := uses(share); early || changed {
+				t.Fatalf("second %d, with %v of a CPU: early %v, changed %v", i, share, early, changed)
+			}
+		}
+		e.save(5e7, time.Second) // a third of the cost of a pass
+		if err := g.countIfAffordable(e); err != nil || src.passes != 0 {
+			t.Fatalf("%d passes, %v", src.passes, err)
+		}
+		if early, _ := uses(0.05); !early {
+			t.Fatal("it uses a tenth of what it did, and nothing happens")
+		}
+		if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
+			t.Fatalf("%d passes, %v", src.passes, err)
+		}
+		if _, changed := uses(0.05); !changed {
+			t.Error("the pass found another rate, and that is no change")
+		}
+		if r := in.Rate.Value(); r < 900 || r > 1050 {
+			t.Errorf("a call each ms, and the rate is %v", r)
+		}
+		if e.counted.early {
+			t.Error("it hurries still")
+		}
+	})
 }
 
 // TestNoEarlyPass: calls that are observed need no pass.

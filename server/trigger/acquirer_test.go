@@ -18,16 +18,16 @@ func TestLaterActivationOutlivesFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const d = 20 * time.Millisecond
-	m := &Acquirer{t: &Trigger{Plan: &planner.Trigger{}}, act: &planner.Action{For: d}, wake: make(chan struct{}, 1),
+	m := &Acquirer{t: &Trigger{Plan: &planner.Trigger{}}, act: &planner.Action{For: time.Hour}, wake: make(chan struct{}, 1),
 		arming: &gated{gates: set, rows: &publisher{}}}
 	m.activate(activation{n: 1})
 	defer m.timer.Stop()
 	m.mu.Lock()
+	m.wanted.deadline = time.Now()
+	m.timer.Reset(0)
 	testenv.Until(t, "the timer has gone off, and waits", func() bool { return testenv.Blocked("(*Acquirer).") == 1 })
 	m.mu.Unlock()
 	testenv.Until(t, "the gate is shut when FOR is over", func() bool { return !set.Gate(0).Forced() })
-	m.act = &planner.Action{For: time.Hour}
 	m.activate(activation{n: 2})
 	m.expire() // as a timer does that fired just before
 	if !set.Gate(0).Forced() || !m.Status().acting {

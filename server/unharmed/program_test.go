@@ -260,7 +260,7 @@ var limit = func() time.Duration {
 func (b *build) command(rounds int) *exec.Cmd {
 	cmd := exec.Command(b.path, strconv.Itoa(rounds))
 	cmd.Dir, cmd.Env = b.dir, b.environment()
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 

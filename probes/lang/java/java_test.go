@@ -118,6 +118,7 @@ public class Waits {
   public static void main(String[] a) throws Exception {
     Thread t = new Thread(() -> { try { deep(3); } catch (Exception e) {} }, "deep");
     t.start();
+    while (t.getState() != Thread.State.TIMED_WAITING) Thread.sleep(1);
     System.out.println("ready");
     t.join();
   }

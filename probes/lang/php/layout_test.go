@@ -112,14 +112,11 @@ func compare(t *testing.T, cmd *exec.Cmd, script string) {
 	}
 	testenv.Until(t, "it reads", func() bool {
 		calls, ok := p.Calls(thread, nil)
-		if !ok {
-			t.Fatal("its calls cannot be read")
+		if !ok { // it runs
+			return false
 		}
 		frames, ok := p.Functions(calls, nil)
-		if !ok {
-			t.Fatal("its functions cannot be read")
-		}
-		if len(frames) == 0 || frames[0].Function != "fgets" {
+		if !ok || len(frames) == 0 || frames[0].Function != "fgets" {
 			return false
 		}
 		var got []string

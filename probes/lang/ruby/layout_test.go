@@ -127,12 +127,12 @@ func compare(t *testing.T, cmd *exec.Cmd) {
 				t.Fatalf("thread %d is not found", tid)
 			}
 			calls, ok := p.Calls(thread, nil)
-			if !ok {
-				t.Fatalf("thread %d cannot be read", tid)
+			if !ok { // it runs
+				return false
 			}
 			frames, ok := p.Functions(calls, nil)
 			if !ok {
-				t.Fatalf("the functions of thread %d cannot be read", tid)
+				return false
 			}
 			got := backtrace(frames)
 			if tid == cmd.Process.Pid { // it is in read now, three lines below

@@ -37,7 +37,7 @@ func supervise(t *testing.T) *supervised {
 	s := &supervised{t: t, log: &testenv.Buffer{}, socket: filepath.Join(dir, "s")}
 	s.Cmd = exec.Command(program, "--unix", s.socket, "--config", filepath.Join(dir, "none"))
 	s.Stderr = s.log
-	s.WaitDelay = time.Second
+	s.WaitDelay = time.Minute
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -79,8 +79,10 @@ func newTrusted(t *testing.T, hosts int) *trusted {
 	public, err := key.PublicKey()
 	must(t, err)
 	f.server = natsServer(t, func(o *natsd.Options) { o.Nkeys = append(o.Nkeys, &natsd.NkeyUser{Nkey: public}) }, members...)
-	f.insider, err = (&bus.Address{URL: f.server.ClientURL(), User: []nats.Option{nats.Nkey(public, key.Sign)}}).Connect("insider", false)
-	must(t, err)
+	testenv.UntilNil(t, "the insider connects", func() (err error) {
+		f.insider, err = (&bus.Address{URL: f.server.ClientURL(), User: []nats.Option{nats.Nkey(public, key.Sign)}}).Connect("insider", false)
+		return err
+	})
 	t.Cleanup(f.insider.Close)
 	_, err = f.insider.Subscribe(">", func(m *nats.Msg) {
 		f.mu.Lock()
@@ -88,8 +90,18 @@ func newTrusted(t *testing.T, hosts int) *trusted {
 		f.said = append(f.said, m)
 	})
 	must(t, err)
-	must(t, bus.Prepare(t.Context(), f.insider, 0))
+	testenv.UntilNil(t, "the bus is prepared", func() error { return bus.Prepare(t.Context(), f.insider, 0) })
 	return f
+}
+
+// dial connects a client to a bus.
+func dial(t *testing.T, o root.Options) (e *root.Engine) {
+	t.Helper()
+	testenv.UntilNil(t, "the bus answers", func() (err error) {
+		e, err = root.Dial(t.Context(), o)
+		return err
+	})
+	return e
 }
 
 // heard returns what the insider has recorded.
@@ -133,8 +145,7 @@ const confidential = "confidential"
 func (f *trusted) ask(t *testing.T, trust func(*fleettrust.Identity) (bus.Trust, []nats.Option)) (rows int) {
 	t.Helper()
 	by, user := trust(f.alice)
-	e, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
-	must(t, err)
+	e := dial(t, root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
 	defer e.Close()
 	testenv.UntilNil(t, "the hosts join", func() error { return e.Await(t.Context(), len(f.hosts), 0) })
 	s, err := e.NewSession(t.Context(), wire.Options{})

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
@@ -39,11 +40,12 @@ func TestHostsOfTheInventory(t *testing.T) {
 	s := natsServer(t, nil, all...)
 	alice := i.guardOf(members["alice"])
 	nc := connect(t, s, alice)
-	must(t, bus.Prepare(t.Context(), nc.Conn, 0))
-	must(t, guard.Prepare(t.Context(), nc.Conn, 0))
+	testenv.UntilNil(t, "the bus is prepared", func() error {
+		return errors.Join(bus.Prepare(t.Context(), nc.Conn, 0), guard.Prepare(t.Context(), nc.Conn, 0))
+	})
 	hosts, err := f.Inventory()
 	must(t, err)
-	must(t, guard.Publish(t.Context(), nc.Conn, nil, hosts))
+	testenv.UntilNil(t, "the inventory is published", func() error { return guard.Publish(t.Context(), nc.Conn, nil, hosts) })
 
 	e, err := server.New(server.Options{})
 	must(t, err)
@@ -60,8 +62,7 @@ func TestHostsOfTheInventory(t *testing.T) {
 		<-ended
 	}()
 
-	r, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: s.ClientURL(), User: alice.User()}, Trust: alice})
-	must(t, err)
+	r := dial(t, root.Options{Bus: bus.Address{URL: s.ClientURL(), User: alice.User()}, Trust: alice})
 	defer r.Close()
 	testenv.UntilNil(t, "db1 joins", func() error { return r.Await(t.Context(), 1, 0) })
 	session, err := r.NewSession(t.Context(), wire.Options{})

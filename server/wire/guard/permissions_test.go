@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"endoscope/probes/testenv"
 	"endoscope/server/access"
 	"endoscope/server/wire/bus"
 	"endoscope/server/wire/fleettrust"
@@ -62,9 +63,10 @@ func connect(t *testing.T, s *server.Server, g *guard.Guard) *user {
 			u.denials <- strings.ToLower(err.Error())
 		}
 	}))}
-	var err error
-	u.Conn, err = to.Connect("test", false)
-	must(t, err)
+	testenv.UntilNil(t, "the bus answers", func() (err error) {
+		u.Conn, err = to.Connect("test", false)
+		return err
+	})
 	t.Cleanup(u.Close)
 	return u
 }

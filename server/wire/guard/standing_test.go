@@ -209,8 +209,7 @@ func TestStandingQueryOverUntrustedBus(t *testing.T) {
 	f.hosts = f.hosts[:1]
 	f.join(t, f.guarded)
 	by, user := f.guarded(f.alice)
-	client, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
-	must(t, err)
+	client := dial(t, root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
 	defer client.Close()
 	testenv.UntilNil(t, "the host joins", func() error { return client.Await(t.Context(), 1, 0) })
 	s, err := client.NewSession(t.Context(), wire.Options{})
@@ -223,7 +222,9 @@ func TestStandingQueryOverUntrustedBus(t *testing.T) {
 		return err
 	}
 	testenv.UntilNil(t, "the daemon joins", func() error { return do("SHOW QUERIES") })
-	must(t, do("CREATE QUERY "+confidential+" ON FLEET AS SELECT COUNT(*) AS "+confidential+"_n FROM SAMPLE(memory_usage, 50ms) EMIT EVERY 200ms"))
+	testenv.UntilNil(t, "the query is created", func() error {
+		return do("CREATE QUERY " + confidential + " ON FLEET AS SELECT COUNT(*) AS " + confidential + "_n FROM SAMPLE(memory_usage, 50ms) EMIT EVERY 200ms")
+	})
 	hosts := func() string {
 		for _, q := range store.List() {
 			st, windows, _ := q.State()
