@@ -116,6 +116,9 @@ func TestAllHostsAreRestarted(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 3*bus.LeaseEvery; { // they would be asked to end with a lease
 		counted("their counts grow", hosts, last)
 	}
+	r.Stop()
+	for range answers {
+	}
 }
 
 // A host that is away when the user ends the query gives its last total when it is back.
