@@ -21,7 +21,7 @@ import (
 // switched runs testdata/rounds.c and a join over it; during is called again and
 // again meanwhile. It compares what the join gives with what the program prints,
 // and returns the query's gating.
-func switched(t *testing.T, during func(*gating.Gating)) *gating.Gating {
+func switched(t *testing.T, pause func() time.Duration, during func(*gating.Gating)) *gating.Gating {
 	testenv.NeedUprobes(t)
 	cmd := exec.Command(testenv.CompileC(t, "testdata/rounds.c", "-O0"))
 	in, err := cmd.StdinPipe()
@@ -65,11 +65,11 @@ ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.functi
 		}
 	}()
 	for running := true; running; {
-		during(g)
 		select {
 		case <-done:
 			running = false
-		default:
+		case <-time.After(pause()):
+			during(g)
 		}
 	}
 	cmd.Wait()
@@ -105,12 +105,11 @@ ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.functi
 func TestPlansChangeWhileRunning(t *testing.T) {
 	testenv.Once(t, func() error {
 		changes := 0
-		switched(t, func(g *gating.Gating) {
+		switched(t, func() time.Duration { return time.Duration(rand.IntN(20)) * time.Millisecond }, func(g *gating.Gating) {
 			g.Mu.Lock()
 			g.Enforce(1 - g.Current)
 			g.Mu.Unlock()
 			changes++
-			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // for which this plan runs
 		})
 		if changes < 20 {
 			return fmt.Errorf("the plan changed %d times", changes)
@@ -125,10 +124,8 @@ func TestPlansChangeWhileRunning(t *testing.T) {
 func TestPlanIsChosen(t *testing.T) {
 	var g *gating.Gating
 	testenv.Once(t, func() error {
-		g = switched(t, func(g *gating.Gating) {
-			time.Sleep(130 * time.Millisecond) // in which it measures
-			g.Evaluate()
-		})
+		measuring := func() time.Duration { return 130 * time.Millisecond }
+		g = switched(t, measuring, func(g *gating.Gating) { g.Evaluate() })
 		if len(g.Switches) != 1 || g.Switches[0].From != 0 || g.Switches[0].To != 1 || g.Switches[0].Expect >= g.Switches[0].Before {
 			return fmt.Errorf("changes of plan: %+v", g.Switches)
 		}

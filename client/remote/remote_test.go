@@ -354,7 +354,7 @@ func TestGapsAreWhatTheServerCounts(t *testing.T) {
 		for {
 			ev, err := r.Next(t.Context())
 			if next == 0 {
-				time.Sleep(2 * time.Second) // the query ends meanwhile
+				testenv.Until(t, "the query has ended", func() bool { return s.running(t) == 0 })
 			}
 			if ev.Row > next {
 				gaps += ev.Row - next

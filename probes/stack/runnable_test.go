@@ -3,7 +3,6 @@ package stack
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 )
@@ -51,7 +50,6 @@ func TestRunnable(t *testing.T) {
 				}
 				found[name][kind{s.state, s.runnable}]++
 			}
-			time.Sleep(5 * time.Millisecond) // in which the threads run
 		}
 		for name, want := range map[string]kind{"busy": {"IO", true}, "idle": {"IO", false}, "computing": {"RUN", true}} {
 			runnable := 0
