@@ -32,12 +32,7 @@ func TestBusIsAwayForSomeTime(t *testing.T) {
 				b.reduceAt(t, "r1", shards, at)
 				s, _ = b.dialReduced(t, hosts, 2, shards)
 			}
-			r, err := s.Execute(t.Context(), witnessedQuery)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			answers := answersOf(t, r)
+			r, answers := w.execute(t, s)
 			last := totals{}
 			newest := func() {
 				t.Helper()
@@ -85,12 +80,7 @@ func TestAllHostsAreRestarted(t *testing.T) {
 	b := startBus(t)
 	const hosts = 2
 	w := b.witnesses(t, hosts)
-	r, err := b.dial(t, hosts).Execute(t.Context(), witnessedQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	answers := answersOf(t, r)
+	r, answers := w.execute(t, b.dial(t, hosts))
 	last := totals{}
 	counted := func(what string, from int, more totals) {
 		t.Helper()
@@ -130,12 +120,7 @@ func TestHostIsAwayAtTheEnd(t *testing.T) {
 	c := &cable{bus: b}
 	w.leave[0]()
 	(&fleetBus{b.Server, bus.Address{Server: c}}).join(t, bus.Host{Name: "h0"}, w.engine(0))
-	r, err := b.dial(t, hosts).Execute(t.Context(), witnessedQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	answers := answersOf(t, r)
+	r, answers := w.execute(t, b.dial(t, hosts))
 	last := totals{}
 	testenv.Until(t, "all hosts are counted", func() bool {
 		last = <-answers

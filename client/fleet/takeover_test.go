@@ -33,12 +33,7 @@ func TestReducerTakesOver(t *testing.T) {
 		b.reduceAt(t, name, shards, bus.Address{Server: cables[name]})
 	}
 	s, owners := b.dialReduced(t, hosts, 3, shards)
-	r, err := s.Execute(t.Context(), witnessedQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	answers := answersOf(t, r)
+	r, answers := w.execute(t, s)
 	last := totals{}
 	next := func() {
 		t.Helper()

@@ -85,6 +85,17 @@ func (w *witnesses) totals(host int) []int64 {
 	return totalsIn(w.file(host))
 }
 
+// execute executes the query of the witnesses, and reads its answers.
+func (w *witnesses) execute(t *testing.T, s wire.Session) (wire.Result, <-chan totals) {
+	t.Helper()
+	r, err := s.Execute(t.Context(), witnessedQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r, answersOf(t, r)
+}
+
 // totals are the groups of an answer.
 type totals map[int64]int64
 
