@@ -98,8 +98,9 @@ func (s *session) represent(ctx context.Context, parts []*part) (_ wire.Result, 
 	return r, nil
 }
 
-// numbers matches numbers with their units.
-var numbers = regexp.MustCompile(`[0-9][0-9.,]*( ?(ns|µs|ms|s|k|M|KiB|MiB|GiB|B)\b)?`)
+// numbers matches numbers with their units. 4000ns is printed as 4us, so a unit is a part of
+// its number.
+var numbers = regexp.MustCompile(`([0-9]+(d|h|min))*[0-9][0-9.,]*( ?(ns|us|µs|ms|s|min|h|d|k|M|G|KiB|MiB|GiB|TiB|B)\b)?`)
 
 // shapeOf returns an answer as text, without numbers.
 func shapeOf(cols []wire.Column, bs []*batch.Batch) string {
