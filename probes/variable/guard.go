@@ -278,7 +278,8 @@ func (g *guard) resume(of *childInfo) bool {
 }
 
 // isLost reports whether the SIGTRAP for which a thread has stopped is that of an exception that no
-// debug register explains, and the thread has not executed INT1.
+// debug register explains, and that is not of INT1. The program counter is after INT1, or at it: a
+// hypervisor on an AMD processor may not advance it, and the signal's handler has to.
 func isLost(tid int) bool {
 	const (
 		trapBreakpoint = 1    // TRAP_BRKPT; INT3 has SI_KERNEL
@@ -293,7 +294,10 @@ func isLost(tid int) bool {
 	if binary.NativeEndian.Uint32(info[8:]) != trapBreakpoint || unix.PtraceGetRegs(tid, &regs) != nil {
 		return false
 	}
-	var before [1]byte
-	n, err := unix.PtracePeekText(tid, uintptr(regs.PC()-1), before[:])
-	return err != nil || n != 1 || before[0] != int1
+	isINT1 := func(at uint64) bool {
+		var b [1]byte
+		n, err := unix.PtracePeekText(tid, uintptr(at), b[:])
+		return err == nil && n == 1 && b[0] == int1
+	}
+	return !isINT1(regs.PC()-1) && !isINT1(regs.PC())
 }
